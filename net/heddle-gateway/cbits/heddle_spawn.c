@@ -46,9 +46,14 @@ long heddle_spawn(const char *path, char *const argv[], char *const envp[], cons
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   sigset_t none, all;
+  struct sigaction children;
   pid_t pid = 0;
   int error;
 
+  /* Whoever started the server may have let it ignore SIGCHLD. The kernel would then reap, nobody would learn how a program
+   * has ended, and its number would be free to be another's. */
+  if (sigaction(SIGCHLD, NULL, &children) == 0 && (children.sa_handler == SIG_IGN || (children.sa_flags & SA_NOCLDWAIT)))
+    signal(SIGCHLD, SIG_DFL);
   if (reads) {
     if (pipe2(pair, O_CLOEXEC) < 0)
       return -errno;
@@ -133,12 +138,15 @@ long heddle_ended(int pidfd)
   return info.si_pid == 0 ? -EAGAIN : 1;
 }
 
-/* Reap a process that has ended or is about to: its exit code, or 256 plus the number of the signal that ended it. */
+/* Reap a process that has ended or is about to: its exit code, or 256 plus the number of the signal that ended it. A
+ * registered pidfd is non-blocking, and then waitid does not wait either. */
 long heddle_reap(int pidfd)
 {
   siginfo_t info = {0};
   while (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED) < 0)
-    if (errno != EINTR)
+    if (errno == EAGAIN)
+      poll(&(struct pollfd){.fd = pidfd, .events = POLLIN}, 1, -1);
+    else if (errno != EINTR)
       return -errno;
   return info.si_code == CLD_EXITED ? info.si_status : 256 + info.si_status;
 }
@@ -197,8 +205,10 @@ long heddle_cgi_find(int root, char *path)
     else {
       if (fstat(fd, &status) < 0)
         error = errno;
-      else if (!S_ISDIR(status.st_mode) && (!S_ISREG(status.st_mode) || faccessat(root, path, X_OK, AT_EACCESS) < 0))
+      else if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
         error = EACCES;
+      else if (S_ISREG(status.st_mode) && faccessat(root, path, X_OK, AT_EACCESS) < 0)
+        error = errno;
       close(fd);
     }
     path[end] = after;

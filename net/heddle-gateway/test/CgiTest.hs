@@ -1,24 +1,37 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | CGI with a program of ours in C: what it is told, what it may answer, and every way in which it misbehaves.
-module CgiTest (tests) where
+module CgiTest
+  ( tests,
+    Programs (..),
+    withProgramsOn,
+    nothingRuns,
+  )
+where
 
 import Control.Concurrent (forkIO, newEmptyMVar, putMVar, readMVar, threadDelay)
 import Control.Monad (forM, forM_, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Data.Int (Int32)
 import Data.List (isInfixOf)
+import Foreign.C.String (CString)
+import Foreign.C.Types (CInt (..), CLong (..))
+import Foreign.Marshal.Array (allocaArray, peekArray, withArray0)
+import Foreign.Ptr (Ptr, nullPtr)
 import GatewayFixture
 import Heddle.Gateway.Cgi
 import Heddle.Http (Reply (..), Settings, defaultSettings, status200)
-import Heddle.IO (milliseconds, seconds)
+import Heddle.IO (close, milliseconds, register, seconds)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Threads (forkTask, joinTask)
 import Heddle.Testkit.Watchdog
 import System.Directory
 import System.FilePath ((</>))
 import System.Posix.Files (createSymbolicLink, setFileMode)
+import System.Posix.IO (closeFd)
+import System.Posix.Types (Fd (..))
 import System.Process (callProcess)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
@@ -49,9 +62,12 @@ tests =
       testCase "theEndDidNotWaitWithoutAQueue" endsWithoutQueue,
       testCase "slowUploadHeldTheProgram" slowUpload,
       testCase "faultyBodyPassedForAClientThatHadGone" faultyBodies,
-      testCase "dotSegmentsWithParametersReachedThePathInfo" hiddenDots
+      testCase "dotSegmentsWithParametersReachedThePathInfo" hiddenDots,
+      testCase "aPathOfOneSlashWasDropped" oneSlash,
+      testCase "aProgramThatCouldNotBeRegisteredWasNotReaped" notRegistered
     ]
 
+-- | A server of programs, what it has told, and a directory that the programs' is in.
 data Programs = Programs
   { programsCgi :: !Cgi,
     programsRunning :: !Running,
@@ -63,6 +79,7 @@ data Programs = Programs
 withPrograms :: (CgiSettings -> CgiSettings) -> (Programs -> IO a) -> IO a
 withPrograms = withProgramsOn defaultSettings
 
+-- | The same with other settings of the engine.
 withProgramsOn :: Settings -> (CgiSettings -> CgiSettings) -> (Programs -> IO a) -> IO a
 withProgramsOn engine change body = withDirectory $ \directory -> do
   let programs = directory </> "cgi"
@@ -83,6 +100,7 @@ withProgramsOn engine change body = withDirectory $ \directory -> do
       r <$ nothingRuns cgi
     r <$ noChildren
 
+-- | Wait until no program runs.
 nothingRuns :: Cgi -> IO ()
 nothingRuns cgi = void (eventually "every program to end" (runningPrograms cgi) (== 0))
 
@@ -165,11 +183,48 @@ which = withPrograms id $ \programs -> do
   code "/p/outside" >>= (@?= 403)
   code "/p/bad" >>= (@?= 502)
   toldOf programs "program /p/bad cannot be reached"
+  void (eventually "the status in the log" (map snd <$> runningNoted (programsRunning programs)) ((== [Just "502"]) . take 1 . reverse))
 
 single :: IO ()
 single = withPrograms (\s -> s {cgiPath = cgiPath s <> "/t"}) $ \programs -> do
   variables <- C.lines . answerBody <$> get programs "/p/any/path.x?env"
   assertBool (show variables) ("SCRIPT_NAME=/p" `elem` variables && "PATH_INFO=/any/path.x" `elem` variables)
+
+oneSlash :: IO ()
+oneSlash = do
+  withPrograms id $ \programs ->
+    forM_ [("/p/t/", "/"), ("/p/t", ""), ("/p/t//", "/"), ("/p/t/./", "/"), ("/p/t/x/..", "/"), ("/p/t/x/", "/x/"), ("/p/sub/t.cgi/", "/"), ("/p/sub/t.cgi", ""), ("/p/sub/", "")] (told programs)
+  withPrograms (\s -> s {cgiPath = cgiPath s <> "/t"}) $ \programs ->
+    forM_ [("/p/", "/"), ("/p", ""), ("/p//", "/"), ("/p/x", "/x"), ("/p/x/", "/x/")] (told programs)
+  where
+    told programs (path, info) = do
+      variables <- C.lines . answerBody <$> get programs (path <> "?env")
+      filter ("PATH_INFO=" `B.isPrefixOf`) variables @?= ["PATH_INFO=" <> info]
+      assertBool (show (path, variables)) (("PATH_TRANSLATED=" `B.isInfixOf` C.unlines variables) == not (B.null info))
+
+-- What undoes a start whose registration has failed halfway: the pidfd is non-blocking by then.
+notRegistered :: IO ()
+notRegistered = withTestRuntime $ \runtime -> do
+  forM_ [1 .. 20 :: Int] $ \_ ->
+    B.useAsCString "/bin/cat" $ \path -> withArray0 nullPtr [path] $ \arguments -> withArray0 nullPtr [] $ \environment' ->
+      B.useAsCString "/" $ \here -> allocaArray 5 $ \out -> do
+        spawned path arguments environment' here 1 out >>= (@?= 0)
+        found <- peekArray 5 out
+        case map fromIntegral found of
+          number : pidfd : pipes -> do
+            conn <- register runtime (Fd pidfd)
+            signalled number 9 >>= (@?= 0)
+            reaped pidfd >>= (@?= 256 + 9)
+            close conn
+            forM_ pipes (closeFd . Fd)
+          _ -> pure ()
+  noChildren
+
+foreign import ccall safe "heddle_spawn" spawned :: CString -> Ptr CString -> Ptr CString -> CString -> CInt -> Ptr Int32 -> IO CLong
+
+foreign import ccall unsafe "heddle_signal_group" signalled :: CInt -> CInt -> IO CLong
+
+foreign import ccall safe "heddle_reap" reaped :: CInt -> IO CLong
 
 suffixes :: IO ()
 suffixes = withPrograms (\s -> s {cgiSuffixes = [".cgi"]}) $ \programs -> do
@@ -186,11 +241,20 @@ answers = withPrograms (\s -> s {cgiElsewhere = \_ path _ -> pure (Whole status2
   headerOf "content-length" withLength @?= Just "6"
   says "/p/t?status:404+type+hello" >>= answersWith 404 "hello\n"
   says "/p/t?status:204+nl" >>= answersWith 204 ""
+  -- It has no content, whatever the program says.
+  forM_ ["status:205+nl", "status:205+type+hello", "status:205+length:6+type+hello"] $ \reset -> do
+    answer <- says ("/p/t?" <> reset)
+    (answerCode answer, answerBody answer, headerOf "content-length" answer) @?= (205, "", Just "0")
   client <- says "/p/t?location:http://elsewhere/+nl"
   (answerCode client, headerOf "location" client) @?= (302, Just "http://elsewhere/")
   own <- says "/p/t?status:303+location:/x+nl"
   (answerCode own, headerOf "location" own) @?= (303, Just "/x")
   says "/p/t?location:/other?q=1+nl" >>= answersWith 200 "/other?q=1"
+  -- anAnswerWithoutATypeWasRefused: it is text.
+  forM_ ["/p/t?line:X-Only:x+nl+hello", "/p/t?nl+hello"] $ \path -> do
+    untyped <- says path
+    answersWith 200 "hello\n" untyped
+    headerOf "content-type" untyped @?= Just "text/plain"
   -- Non-parsed headers, and connection headers that are the server's.
   nph <- says "/p/nph-t?http:201+line:Connection:close+line:Keep-Alive:x+line:X-Mine:y+type+hello"
   answersWith 201 "hello\n" nph
@@ -239,8 +303,6 @@ malformed = withPrograms id $ \programs ->
       ("exit:3", "it said nothing"),
       ("raw:Content-Type:x", "it ended within the head"),
       ("raw:hello+nl+nl", "is no header"),
-      ("nl", "neither a Content-Type"),
-      ("line:X-Only:x+nl", "neither a Content-Type"),
       ("status:20+nl", "is no status"),
       ("status:100+nl", "is no status"),
       ("status:999+nl", "is no status"),
@@ -434,7 +496,8 @@ faultyBodies = withProgramsOn hurried id $ \programs -> do
         answerCode <$> hearAnswer client
   posting "5\r\nhello\r\nzz\r\n" >>= (@?= 400)
   posting (C.concat (replicate 3 ("3e8\r\n" <> C.replicate 1000 'x' <> "\r\n")) <> "0\r\n\r\n") >>= (@?= 413)
-  toldOf programs "program /p/t was ended: request body rejected"
+  -- They are received before the program starts, and so it does not.
+  toldLines (programsTold programs) >>= (@?= [])
 
 hiddenDots :: IO ()
 hiddenDots = withPrograms (\s -> s {cgiPath = cgiPath s <> "/t"}) $ \programs ->

@@ -1,7 +1,20 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | FastCGI and SCGI, against servers of ours that say what a test tells them to, byte by byte.
-module FastCgiTest (tests) where
+module FastCgiTest
+  ( tests,
+    Peer (..),
+    withServerOf,
+    record,
+    wholeRequest,
+    answering,
+    reply,
+    tellPeer,
+    withFast,
+    withFastOn,
+    scgiServerWith,
+  )
+where
 
 import Control.Concurrent (forkIO, killThread)
 import Control.Concurrent.MVar (newEmptyMVar, newMVar, putMVar, takeMVar, withMVar)
@@ -40,9 +53,11 @@ tests =
       testProperty "cut off pairs are no pairs" cutPairs,
       testCase "a request, its parameters and its body; the connection is kept" exchange,
       testCase "scripts with a suffix: SCRIPT_FILENAME, PATH_INFO, 404 without a file" scripts,
+      testCase "aPathOfOneSlashWasDropped" oneSlash,
       testCase "standard error is told; management records are passed over" talk,
       testCase "bad records and endings: 502 or 503, and the connection is dropped" bad,
       testCase "a kept connection that was closed meanwhile: asked again" stale,
+      testCase "aServerThatFailedHadNoStatusInLogs" failuresNoted,
       testCase "connectionsKeptTooLongOccupiedTheServer" expired,
       testCase "several servers: in turn, past one that is away" several,
       testCase "silence is 504; nothing is left of it" silent,
@@ -55,9 +70,9 @@ tests =
       testCase "endAfterACoveredContentLengthWasNotRead" coveredLength,
       testCase "keptConnectionsStayedOpenUntilTheNextRequest" swept,
       testCase "a POST never goes to a kept connection that has ended" stalePost,
+      testCase "anAnswerWithoutATypeWasRefused" untyped,
       testCase "SCGI: a request and its answer" scgi,
-      testCase "SCGI: faulty and slow bodies" scgiFaulty,
-      testCase "SCGI: a body without a length is gathered, up to a bound" scgiChunked
+      testCase "SCGI: faulty and slow bodies" scgiFaulty
     ]
 
 records :: Int -> [Int] -> Q.Property
@@ -89,10 +104,10 @@ build = L.toStrict . toLazyByteString
 
 -- Servers -----------------------------------------------------------------------
 
--- A connection to a server of ours, and what was received.
+-- | A connection to a server of ours, and what was received.
 data Peer = Peer !Socket !(IORef ByteString)
 
--- Listen, run a thread for each connection; its number counts from 0.
+-- | Listen, run a thread for each connection; its number counts from 0.
 withServerOf :: (Int -> Peer -> IO ()) -> (SockAddr -> IO Int -> IO a) -> IO a
 withServerOf serve body = bracket (socket AF_INET Stream defaultProtocol) close $ \listener -> do
   bind listener loopback
@@ -108,7 +123,7 @@ withServerOf serve body = bracket (socket AF_INET Stream defaultProtocol) close 
     atomicModifyIORef' threads (\ts -> (t : ts, ()))
   body address (readIORef connections) `finally` (killThread acceptor >> readIORef threads >>= mapM_ killThread)
 
--- The next record; 'Nothing' at the end.
+-- | The next record; 'Nothing' at the end.
 record :: Peer -> IO (Maybe Record)
 record peer@(Peer s input) = do
   bytes <- readIORef input
@@ -119,7 +134,7 @@ record peer@(Peer s input) = do
       more <- recv s 65536
       if B.null more then pure Nothing else writeIORef input (bytes <> more) >> record peer
 
--- A whole request: parameters and body; 'Nothing' at the end.
+-- | A whole request: parameters and body; 'Nothing' at the end.
 wholeRequest :: Peer -> IO (Maybe ([(ByteString, ByteString)], ByteString))
 wholeRequest peer = begin
   where
@@ -127,7 +142,7 @@ wholeRequest peer = begin
       record peer >>= \case
         Nothing -> pure Nothing
         Just (Record BeginRequest 1 content) -> do
-          readBegin content @?= Just (Responder, True)
+          fmap fst (readBegin content) @?= Just Responder
           params <- stream Params
           body <- stream Stdin
           pure (flip (,) body <$> readPairs params)
@@ -144,18 +159,20 @@ tellPeer (Peer s _) = sendAll s . build
 reply :: ByteString -> Builder
 reply content = renderStream Stdout 1 ("Content-Type: text/plain\r\n\r\n" <> content) <> renderEnd Stdout 1 <> renderEndRequest 1 0 RequestComplete
 
--- Answer each request of a connection.
+-- | Answer each request of a connection.
 answering :: (([(ByteString, ByteString)], ByteString) -> Builder) -> Int -> Peer -> IO ()
 answering answer _ peer = wholeRequest peer >>= maybe (pure ()) (\r -> tellPeer peer (answer r) >> answering answer 0 peer)
 
+-- | A gateway to these servers that keeps up to 16 connections.
 withFast :: [SockAddr] -> (FastCgiSettings -> FastCgiSettings) -> (FastCgi -> Running -> Told -> IO a) -> IO a
 withFast = withFastOn defaultSettings
 
+-- | The same with other settings of the engine.
 withFastOn :: Settings -> [SockAddr] -> (FastCgiSettings -> FastCgiSettings) -> (FastCgi -> Running -> Told -> IO a) -> IO a
 withFastOn engine addresses change body = do
   told <- newTold
   withTestRuntime $ \runtime ->
-    withFastCgi runtime (change (defaultFastCgiSettings addresses "/srv/www")) {fastTell = tellTo told} $ \fast ->
+    withFastCgi runtime (change (defaultFastCgiSettings addresses "/srv/www") {fastKeep = 16}) {fastTell = tellTo told} $ \fast ->
       withGatewayServerOn engine runtime (fastCgiGateway fast) $ \running -> do
         r <- body fast running told
         r <$ eventually "no connection in use" (fastConnectionsUsed fast) (== 0)
@@ -195,6 +212,15 @@ scripts = withServerOf (answering (\(params, _) -> reply (C.unlines [n <> "=" <>
     forM_ ["SCRIPT_NAME=/p/blog/index.php", "SCRIPT_FILENAME=/srv/www/p/blog/index.php", "PATH_INFO=/2011/10/", "PATH_TRANSLATED=/srv/www/2011/10/"] $ \line ->
       assertBool (show (line, said)) (line `elem` said)
     asking running "/p/upload/evil.jpg/x.php" >>= (@?= 404) . answerCode
+
+oneSlash :: IO ()
+oneSlash = withServerOf (answering (\(params, _) -> reply (C.unlines [n <> "=" <> v | (n, v) <- params, n `elem` ["SCRIPT_NAME", "PATH_INFO"]]))) $ \address _ -> do
+  withFast [address] id $ \_ running _ ->
+    forM_ [("/p", ""), ("/p/", "/"), ("/p/?q", "/"), ("/p//", "/"), ("/p/x/", "/x/")] $ \(path, info) ->
+      asking running path >>= answersWith 200 ("SCRIPT_NAME=/p\nPATH_INFO=" <> info <> "\n")
+  withFast [address] (\s -> s {fastSuffixes = [".php"]}) $ \_ running _ ->
+    forM_ [("", ""), ("/", "/"), ("/?q", "/"), ("//", "/"), ("/x", "/x")] $ \(end, info) ->
+      asking running ("/p/t.php" <> end) >>= answersWith 200 ("SCRIPT_NAME=/p/t.php\nPATH_INFO=" <> info <> "\n")
 
 talk :: IO ()
 talk = withServerOf (answering answer) $ \address _ -> withFast [address] id $ \_ running told -> do
@@ -242,6 +268,22 @@ stale = withServerOf once $ \address connections -> withFast [address] id $ \fas
   where
     -- Says that it keeps the connection, and closes it when it is used again.
     once _ peer = wholeRequest peer >>= maybe (pure ()) (\_ -> tellPeer peer (reply "hello") >> void (record peer))
+
+-- As many statuses as addresses, and one of what could not be reached.
+failuresNoted :: IO ()
+failuresNoted = do
+  withServerOf (\_ peer -> wholeRequest peer >>= maybe (pure ()) (\_ -> tellPeer peer (reply "hello") >> void (record peer))) $ \address _ -> withFast [address] id $ \fast running _ -> do
+    forM_ [1, 2 :: Int] $ \_ -> asking running "/p/x" >>= answersWith 200 "hello" >> eventually "the connection to be kept" (fastConnectionsKept fast) (== 1)
+    noted <- eventually "two lines" (runningNoted running) ((== 2) . length)
+    map snd noted @?= [Just "200", Just "502, 200"]
+    map (fmap (C.count ',') . fst) noted @?= [Just 0, Just 1]
+  bracket (socket AF_INET Stream defaultProtocol) close $ \bound -> do
+    away <- bind bound loopback >> getSocketName bound
+    withFast [away] id $ \_ running _ -> noting running 502 "502"
+  where
+    noting running code status = do
+      asking running "/p" >>= (@?= code) . answerCode
+      eventually "a line" (runningNoted running) ((== 1) . length) >>= (@?= [(Nothing, Just status)])
 
 several :: IO ()
 several =
@@ -319,7 +361,10 @@ interruptions = withServerOf (answering (\(_, body) -> reply body)) $ \address _
   withGatewayServer runtime gateway $ \running -> do
     tasks <- forM [1 .. 8 :: Int] $ \_ -> forkTask . forM_ [1 .. 50 :: Int] $ \i ->
       withClient (runningAddress running) $ \client -> do
-        say client (if even i then "POST /p HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello" else "GET /p HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
+        say client $ case i `mod` 3 of
+          0 -> "POST /p HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello"
+          1 -> "GET /p HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n"
+          _ -> C.concat ["POST /p HTTP/1.1\r\nHost: test\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n186a0\r\n", C.replicate 100000 'c', "\r\n0\r\n\r\n"]
         void (hearRest client)
     mapM_ joinTask tasks
   _ <- eventually "no connection in use" (fastConnectionsUsed fast) (== 0)
@@ -391,7 +436,11 @@ stalePost = do
 -- SCGI ---------------------------------------------------------------------------
 
 scgiServer :: Int -> Peer -> IO ()
-scgiServer _ (Peer s _) = go ""
+scgiServer = scgiServerWith (\fields body -> C.unlines (fields ++ [body]))
+
+-- | Answer one request by its names and values, in turn, and its body.
+scgiServerWith :: ([ByteString] -> ByteString -> ByteString) -> Int -> Peer -> IO ()
+scgiServerWith answer _ (Peer s _) = go ""
   where
     go bytes = case C.break (== ':') bytes of
       (size, rest)
@@ -402,18 +451,40 @@ scgiServer _ (Peer s _) = go ""
               fields = init (C.split '\0' block)
               len = maybe 0 fst (C.readInt (fields !! 1))
           body <- content len (B.drop (n + 2) rest)
-          sendAll s ("Status: 200 OK\r\nContent-Type: text/plain\r\n\r\n" <> C.unlines (fields ++ [body]))
+          sendAll s ("Status: 200 OK\r\nContent-Type: text/plain\r\n\r\n" <> answer fields body)
       _ -> recv s 65536 >>= \more -> if B.null more then pure () else go (bytes <> more)
     content n got
       | B.length got >= n = pure got
       | otherwise = recv s 65536 >>= \more -> if B.null more then pure got else content n (got <> more)
+
+-- No Content-Type, Location or Status: text, and with a status whatever it says.
+untyped :: IO ()
+untyped = forM_ cases $ \(given, code, kind) -> do
+  let judged running = do
+        answer <- asking running "/p"
+        answersWith code (if code == 204 then "" else "<b>hello") answer
+        answerHeader answer "content-type" @?= kind
+  withServerOf (answering (const (renderStream Stdout 1 (given <> "<b>hello") <> renderEnd Stdout 1 <> renderEndRequest 1 0 RequestComplete))) $ \address _ ->
+    withFast [address] id $ \_ running _ -> judged running
+  withServerOf (\_ (Peer s _) -> recv s 65536 >> sendAll s (given <> "<b>hello")) $ \address _ -> withTestRuntime $ \runtime ->
+    withScgi runtime (defaultScgiSettings [address] "/srv/www") $ \gateway ->
+      withGatewayServer runtime (scgiGateway gateway) judged
+  where
+    cases =
+      [ ("X-Only: x\r\n\r\n", 200, Just "text/plain"),
+        ("\n", 200, Just "text/plain"),
+        ("Content-Length: 8\n\n", 200, Just "text/plain"),
+        ("Status: 404 Not Found\n\n", 404, Nothing),
+        ("Status: 204\n\n", 204, Nothing),
+        ("Content-Type: text/x\n\n", 200, Just "text/x")
+      ]
 
 withScgiServer :: (Running -> IO a) -> IO a
 withScgiServer = withScgiServerOn defaultSettings
 
 withScgiServerOn :: Settings -> (Running -> IO a) -> IO a
 withScgiServerOn engine body = withServerOf scgiServer $ \address _ -> withTestRuntime $ \runtime ->
-  withScgi runtime (defaultScgiSettings [address] "/srv/www") {scgiGather = 1000, scgiWait = seconds 15} $ \gateway ->
+  withScgi runtime (defaultScgiSettings [address] "/srv/www") {scgiWait = seconds 15} $ \gateway ->
     withGatewayServerOn engine runtime (scgiGateway gateway) $ \running -> do
       r <- body running
       r <$ eventually "no connection in use" (scgiConnectionsUsed gateway) (== 0)
@@ -426,14 +497,6 @@ scgi = withScgiServer $ \running -> withClient (runningAddress running) $ \clien
   assertBool (show said) (all (`elem` said) ["SCRIPT_NAME", "/p", "PATH_INFO", "/a/b", "a body"])
   empty <- ask client "GET" "/p" [] ""
   take 2 (C.lines (answerBody empty)) @?= ["CONTENT_LENGTH", "0"]
-
-scgiChunked :: IO ()
-scgiChunked = withScgiServer $ \running -> withClient (runningAddress running) $ \client -> do
-  say client "POST /p HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
-  said <- C.lines . answerBody <$> hearAnswer client
-  (take 2 said, last said) @?= (["CONTENT_LENGTH", "5"], "hello")
-  say client (C.concat ["POST /p HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n", C.replicate 2000 'x', "\r\n0\r\n\r\n"])
-  hearAnswer client >>= (@?= 411) . answerCode
 
 scgiFaulty :: IO ()
 scgiFaulty = withScgiServerOn hurried $ \running -> do

@@ -28,6 +28,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import Heddle.Gateway.Place
 import Heddle.Http
+import Heddle.Http.Borrowed (notedForLog)
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (ListenOptions (..), Runtime, Spread (..), defaultConfig, defaultListenOptions, listenerAddress, milliseconds, withListener, withRuntime)
 import Heddle.Testkit.HttpClient
@@ -40,7 +41,9 @@ import System.Posix.Temp (mkdtemp)
 data Running = Running
   { runningAddress :: !SockAddr,
     -- | What the engine was told of, oldest first.
-    runningFailures :: !(IO [String])
+    runningFailures :: !(IO [String]),
+    -- | For each request that was answered, what was noted for @$upstream_addr@ and @$upstream_status@.
+    runningNoted :: !(IO [(Maybe ByteString, Maybe ByteString)])
   }
 
 -- | What a gateway has told.
@@ -90,15 +93,17 @@ hurried = defaultSettings {settingBodyPace = Pace (milliseconds 300) 240, settin
 withGatewayServerOn :: Settings -> Runtime -> Gateway -> (Running -> IO a) -> IO a
 withGatewayServerOn given runtime gateway body = do
   failures <- newIORef []
-  let settings = given {settingFailed = \e -> atomicModifyIORef' failures (\es -> (show e : es, ()))}
+  noted <- newIORef []
+  let note request _ _ _ = (,) <$> notedForLog request "upstream_addr" <*> notedForLog request "upstream_status" >>= \n -> atomicModifyIORef' noted (\ns -> (n : ns, ()))
+      settings = given {settingFailed = \e -> atomicModifyIORef' failures (\es -> (show e : es, ()))}
       handler request = do
         raw <- rawPath request
         case decodePath raw of
           Right path -> gateway (placeOf "p" path) request
           _ -> pure notFound
   withListener runtime defaultListenOptions {listenSpread = PortPerCapability} loopback $ \listener ->
-    withServer runtime settings (\_ -> pure (handler, Nothing)) [listener] $ \server -> do
-      r <- body (Running (listenerAddress listener) (reverse <$> readIORef failures))
+    withServer runtime settings (\_ -> pure (handler, Just note)) [listener] $ \server -> do
+      r <- body (Running (listenerAddress listener) (reverse <$> readIORef failures) (reverse <$> readIORef noted))
       _ <- eventually "every connection to end" (connectionsOpen server) (== 0)
       pure r
 

@@ -7,12 +7,15 @@ module Main
 where
 
 import CgiTest qualified
+import ContentTest qualified
 import FastCgiTest qualified
 import Heddle.Gateway.Failure
 import Heddle.Http (status502, status503, status504)
 import Heddle.IO (systemRuntime)
 import Heddle.Testkit.Descriptors
+import PoolTest qualified
 import RealPrograms qualified
+import SwallowedTest qualified
 import System.Environment (setEnv)
 import Test.Tasty (defaultMain, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
@@ -26,9 +29,12 @@ main = do
   before <- openDescriptors
   defaultMain . testGroup "heddle-gateway" $
     [ testCase "each failure has its status" $
-        map failureStatus [Unreachable "no", EndedEarly, BadAnswer "no", TooLate, TooBusy] @?= [status502, status502, status502, status504, status503],
+        map failureStatus [Unreachable "no", EndedEarly, BadAnswer "no", TooLate, TooBusy, NotKept "no"] @?= [status502, status502, status502, status504, status503, status503],
       CgiTest.tests,
       FastCgiTest.tests,
+      PoolTest.tests,
+      SwallowedTest.tests,
+      ContentTest.tests,
       RealPrograms.tests,
       -- Last: tests run one after the other.
       noDescriptorIsLeft before

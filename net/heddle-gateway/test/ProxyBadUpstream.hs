@@ -68,8 +68,7 @@ before backend =
     testCase "too many requests: 503" $ do
       release <- newEmptyMVar
       withScripted (\_ peer -> hearHead peer >> readMVar release >> tell peer (simple "late")) $ \upstream ->
-        -- One connection for each capability, of which there are two.
-        withFront backend defaultSettings (plain upstream) {proxyConnections = 1, proxyQueue = milliseconds 100} $ \front -> do
+        withFront backend defaultSettings (plain upstream) {proxyConnections = Just 1, proxyQueue = milliseconds 100} $ \front -> do
           answered <- newEmptyMVar
           forM_ [1 .. 6 :: Int] $ \_ -> forkAsk front answered
           refused <- takeUntil answered (== 503)

@@ -14,7 +14,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import GHC.Clock (getMonotonicTime)
 import Heddle.Gateway.Proxy
-import Heddle.Http (Limits (..), Pace (..), Settings (..), defaultSettings)
+import Heddle.Http (Handler, Limits (..), Pace (..), Scheme (..), Settings (..), defaultSettings, setRequestHeader)
 import Heddle.IO (BackendChoice, milliseconds)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
@@ -34,6 +34,15 @@ heardOf backend settings request = do
     withFront backend defaultSettings (settings upstream) $ \front -> do
       answer <- ask front request
       (,) <$> patiently "the upstream to hear" (takeMVar heard) <*> pure answer
+
+-- What the upstream heard of a request through a handler around the proxy.
+heardThrough :: BackendChoice -> (Proxy -> Handler) -> ByteString -> IO ByteString
+heardThrough backend handling request = do
+  heard <- newEmptyMVar
+  withScripted (\_ peer -> hearHead peer >>= putMVar heard >> tell peer (simple "hello") >> hearToEnd peer >> pure ()) $ \upstream ->
+    withFrontBy handling ClearText backend defaultSettings (plain upstream) $ \front -> do
+      ask front request >>= answersWith 200 "hello"
+      patiently "the upstream to hear" (takeMVar heard)
 
 plain :: SockAddr -> ProxySettings
 plain upstream = patient "" [upstream]
@@ -67,6 +76,23 @@ requests backend =
       withScripted (\_ peer -> hearHead peer >> hearToEnd peer >> pure ()) $ \upstream ->
         withFront backend defaultSettings {settingBodyPace = Pace (milliseconds 300) 240} (plain upstream) $ \front ->
           ask front "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000\r\n\r\nx" >>= (@?= 408) . answerCode,
+    testCase "connectionTookAwayWhatTheServerHadAdded" $ do
+      let adding proxy request = do
+            forM_ [("X-Request-Id", "ours"), ("traceparent", "00-ours"), ("X-Mine", "ours"), ("Keep-Alive", "ours")] $ \(name, value) ->
+              setRequestHeader request name value >>= (@?= True)
+            proxyHandler proxy request
+      forM_ ["Connection: X-Request-Id, traceparent, x-mine, x-theirs", "Connection: x-request-id\r\nConnection: TRACEPARENT,X-Mine, close , X-Theirs"] $ \connection -> do
+        heard <- heardThrough backend adding ("GET / HTTP/1.1\r\nHost: a\r\n" <> connection <> "\r\nX-Request-Id: theirs\r\nX-Theirs: theirs\r\nX-Mine: theirs\r\n\r\n")
+        map (`heardFields` heard) ["x-request-id", "traceparent", "x-mine", "x-theirs", "keep-alive"] @?= [["ours"], ["00-ours"], ["ours"], [], []],
+    testCase "theServersOwnPasswordReachedTheUpstream" $ do
+      let client = "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Basic YTpi\r\nX-Remote-User: root\r\nX_Remote_User: root\r\n\r\n"
+          fieldsFor user = do
+            heard <- heardThrough backend (\proxy -> proxyHandlerFor proxy Nothing user) client
+            pure (map (`heardFields` heard) ["authorization", "x-remote-user", "x_remote_user"])
+      fieldsFor (Just "anna") >>= (@?= [[], ["anna"], []])
+      -- Without a password of the server's, it is the upstream's; nobody says who somebody is.
+      fieldsFor Nothing >>= (@?= [["Basic YTpi"], [], []])
+      fieldsFor (Just "a\r\nX-Evil: b") >>= (@?= [[], [], []]),
     testCase "Max-Forwards of OPTIONS is counted down, and ends at 0" $ do
       (heard, _) <- heardOf backend plain "OPTIONS /x HTTP/1.1\r\nHost: a\r\nMax-Forwards: 5\r\n\r\n"
       heardField "max-forwards" heard @?= Just "4"
@@ -85,6 +111,22 @@ requests backend =
         (heard, _) <- heardOf backend (\u -> (patient "/app" []) {proxyUpstreams = [upstreamAt (urlOf "/base/" u)]}) (get path)
         requestLine heard @?= "GET " <> expected <> " HTTP/1.1"
         heardField "x-forwarded-prefix" heard @?= Just "/app",
+    testCase "bytesBeyondAsciiInATargetWereRefused" $
+      forM_ [("/\xC3\xA9", "/%C3%A9"), ("/a?q=\xE9&r=\xFF", "/a?q=%E9&r=%FF"), ("/\xC3\xA9?\xC3\xA9", "/%C3%A9?%C3%A9"), ("/\x80/%2F\xFE?%\x81", "/%80/%2F%FE?%%81"), ("/x/../\xC3\xA9", "/%C3%A9"), ("http://site.example/\xC3\xA9?\xE9", "/%C3%A9?%E9")] $ \(path, expected) -> do
+        (heard, answer) <- heardOf backend plain (get path)
+        answersWith 200 "hello" answer
+        requestLine heard @?= "GET " <> expected <> " HTTP/1.1",
+    testCase "bytes beyond ASCII in a host are refused" . withScripted (\_ _ -> unexpected "no request" "one") $ \upstream ->
+      withFront backend defaultSettings (plain upstream) $ \front ->
+        forM_ ["http://\xC3\xA9/", "ht\xC3\xA9p://a/", "\xC3\xA9", "/\xC3\xA9#"] $ \path -> ask front (get path) >>= (@?= 400) . answerCode,
+    testCase "encodedSlashesWereNotForwarded" $ do
+      forM_ [("/app/queues/%2F/x?y", "/base/queues/%2F/x?y"), ("/app/@a%2fb", "/base/@a%2fb"), ("/%61pp/a%2fb%2e", "/base/a%2Fb."), ("/app/%252F", "/base/%252F"), ("http://site.example/app/%2F", "/base/%2F")] $ \(path, expected) -> do
+        (heard, _) <- heardOf backend (\u -> (patient "/app" []) {proxyUpstreams = [upstreamAt (urlOf "/base/" u)]}) (get path)
+        requestLine heard @?= "GET " <> expected <> " HTTP/1.1"
+      withScripted (\_ _ -> unexpected "no request" "one") $ \upstream ->
+        withFront backend defaultSettings (patient "/app" [upstream]) $ \front ->
+          forM_ [("/app/..%2Fx", 404), ("/app/%2F..%2F..%2Fx", 404), ("/app%2Fx", 404), ("/app/%2e%2e%2f%2e%2e%2fx", 404), ("/app/x/../a%2Fb", 404), ("/app/a%2F..%2Fb", 404), ("/app/..%2Fapp/x", 404), ("/app%2Fy/../app/zzz%2F..%2F..%2Fadmin/secret", 404), ("/app/a%2F..;%2Fx", 400), ("/app/a%2F%5c", 404), ("/app/a%2F%00", 404), ("/app/%2F%", 400)] $ \(path, code) ->
+            ask front (get path) >>= (@?= (path, code)) . (,) path . answerCode,
     testCase "paths that lead out of the prefix are not forwarded" . withScripted (\_ _ -> unexpected "no request" "one") $ \upstream ->
       withFront backend defaultSettings (patient "/app" [upstream]) $ \front ->
         forM_ [("/other", 404), ("/application", 404), ("/app/../x", 404), ("/app/%2e%2e/x", 404), ("/app/%5c..", 404)] $ \(path, code) -> do
@@ -147,6 +189,17 @@ answers backend =
         say client (get "/")
         heard <- hearUntil client "\r\n\r\nhi"
         heard @?= "HTTP/1.1 200 OK\r\nSeRver: up\r\nX-A: 1\r\nX-B: 2\r\nX-C: 3\r\nX-D: \r\nX-E: 5\r\nX-F: 6\r\nDATE: Thu, 01 Jan 1970 00:00:00 GMT\r\nX-G: \r\nContent-Length: 2\r\n\r\nhi",
+    testCase "upgradeThatA426RequiresWasDropped" $ do
+      forM_ [("Upgrade: TLS/1.3, HTTP/2.0\r\nConnection: Upgrade\r\n", Just "TLS/1.3, HTTP/2.0"), ("Upgrade: a\r\nUpgrade: b\r\n", Just "a, b"), ("", Nothing)] $ \(lines', expected) ->
+        forM_ ["Content-Length: 2\r\n\r\nhi", "Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"] $ \content ->
+          serving (B.concat ["HTTP/1.1 426 Upgrade Required\r\n", lines', content]) $ \front -> do
+            answer <- ask front (get "/")
+            answersWith 426 "hi" answer
+            map (answerHeader answer) ["upgrade", "connection"] @?= [expected, "Upgrade" <$ expected]
+      -- Others offer what is theirs.
+      serving "HTTP/1.1 200 OK\r\nUpgrade: h2c\r\nConnection: Upgrade\r\nContent-Length: 2\r\n\r\nhi" $ \front -> do
+        answer <- ask front (get "/")
+        map (answerHeader answer) ["upgrade", "connection"] @?= [Nothing, Nothing],
     testCase "small content passes in each form of the answer" $
       -- Lines as they came, lines that change, and lines for a client that wants trailers.
       forM_ ["", "Location: /x\r\n", "Set-Cookie: a=b; Path=/\r\n", "Connection: X-B\r\nX-B: 1\r\n", "Connection: Keep-Alive\r\n"] $ \more ->
@@ -169,6 +222,21 @@ answers backend =
         answer <- ask front (get "/")
         (answerCode answer, answerHeader answer "content-length") @?= (204, Nothing)
       serving "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" $ \front -> ask front (get "/") >>= answersWith 200 "",
+    testCase "framingOfAnAnswerWithoutContentWasRefused" $ do
+      forM_ ["Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"] $ \fields ->
+        forM_ [(204, "204 No Content", ""), (304, "304 Not Modified", ""), (200, "103 Early Hints", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")] $ \(code, line, rest) ->
+          serving (B.concat ["HTTP/1.1 ", line, "\r\n", fields, "X-A: 1\r\n\r\n", rest]) $ \front -> do
+            answer <- ask front (get "/")
+            let announced
+                  | code == 304 && fields == "Content-Length: 5\r\n" = Just "5"
+                  | code == 200 = Just "2"
+                  | otherwise = Nothing
+            (answerCode answer, answerHeader answer "content-length", answerHeader answer "transfer-encoding") @?= (code, announced, Nothing),
+    testCase "205 has no content" $
+      forM_ ["Content-Length: 2\r\n\r\nno", "Transfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n", "Content-Length: 0\r\n\r\n"] $ \rest ->
+        serving ("HTTP/1.1 205 Reset Content\r\n" <> rest) $ \front -> do
+          answer <- ask front (get "/")
+          (answerCode answer, answerBody answer, answerHeader answer "content-length") @?= (205, "", Just "0"),
     testCase "content passes before it has ended" $ do
       go <- newEmptyMVar
       withScripted (\_ peer -> hearHead peer >> tell peer "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n" >> takeMVar go >> tell peer "3\r\ntwo\r\n0\r\n\r\n") $ \upstream ->
@@ -293,6 +361,15 @@ tunnels backend =
         _ <- hearUntil client "\r\n\r\n"
         hearExactly client 3 >>= (@?= "bye")
         hearEnd client,
+    testCase "framingOfASwitchWasRefused" $
+      forM_ ["Transfer-Encoding: chunked\r\n", "Content-Length: 3\r\n", "content-length: 0\r\n"] $ \fields ->
+        withScripted (\_ peer -> hearHead peer >> tell peer (B.concat [B.take (B.length switched - 2) switched, fields, "\r\nbye"])) $ \upstream ->
+          withFront backend defaultSettings (plain upstream) $ \front -> withClient (frontAddress front) $ \client -> do
+            say client (upgrade "websocket")
+            top <- hearUntil client "\r\n\r\n"
+            assertBool (show top) ("HTTP/1.1 101 " `B.isPrefixOf` top && not (any (`B.isInfixOf` top) ["ength", "ncoding"]))
+            hearExactly client 3 >>= (@?= "bye")
+            hearEnd client,
     testCase "the upstream may decline" . withScripted (\_ peer -> hearHead peer >> tell peer (simple "no")) $ \upstream ->
       withFront backend defaultSettings (plain upstream) $ \front -> ask front (upgrade "websocket") >>= answersWith 200 "no",
     testCase "an upgrade to HTTP is not passed on" $

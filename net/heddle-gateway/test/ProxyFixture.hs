@@ -10,6 +10,7 @@ module ProxyFixture
     Front (..),
     withFront,
     withFrontOn,
+    withFrontBy,
     onBothBackends,
     patient,
     urlOf,
@@ -31,7 +32,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.Char (toLower)
 import Data.IORef
 import Heddle.Gateway.Proxy
-import Heddle.Http (Pace (..), Scheme (..), Settings (..), connectionsOpen, handlersOf, withServerOn)
+import Heddle.Http (Handler, Pace (..), Scheme (..), Settings (..), connectionsOpen, handlersOf, withServerOn)
 import Heddle.Http.Client (Url, parseUrl)
 import Heddle.IO
   ( BackendChoice (..),
@@ -80,14 +81,18 @@ withFront = withFrontOn ClearText
 
 -- | The same with a listener of another kind.
 withFrontOn :: Scheme -> BackendChoice -> Settings -> ProxySettings -> (Front -> IO a) -> IO a
-withFrontOn scheme backend settings proxied body = do
+withFrontOn = withFrontBy proxyHandler
+
+-- | The same with a handler around the proxy.
+withFrontBy :: (Proxy -> Handler) -> Scheme -> BackendChoice -> Settings -> ProxySettings -> (Front -> IO a) -> IO a
+withFrontBy handling scheme backend settings proxied body = do
   reports <- newIORef []
   failures <- newIORef []
   let note ref what = atomicModifyIORef' ref (\rs -> (what : rs, ()))
   withRuntime defaultConfig {configBackend = backend} $ \runtime ->
     withProxy runtime proxied {proxyFailed = note reports} $ \proxy ->
       withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
-        withServerOn runtime settings {settingFailed = note failures . describeException} (\_ -> pure (handlersOf (proxyHandler proxy))) [(listener, scheme)] $ \server -> do
+        withServerOn runtime settings {settingFailed = note failures . describeException} (\_ -> pure (handlersOf (handling proxy))) [(listener, scheme)] $ \server -> do
           r <- body (Front (listenerAddress listener) proxy (reverse <$> readIORef reports) (reverse <$> readIORef failures))
           _ <- eventually "every connection to end" (connectionsOpen server) (== 0)
           idle proxy

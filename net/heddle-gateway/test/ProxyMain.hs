@@ -10,6 +10,7 @@ import Heddle.Prim.Clock (milliseconds)
 import Heddle.Testkit.Descriptors (noDescriptorIsLeft, openDescriptors)
 import Heddle.Timer (sleepFor)
 import ProxyBadUpstream qualified
+import ProxyConnections qualified
 import ProxyConversation qualified
 import ProxyParts qualified
 import ProxyPeers qualified
@@ -35,6 +36,7 @@ main = do
       [ ProxyParts.tests,
         ProxyConversation.tests,
         ProxyBadUpstream.tests,
+        ProxyConnections.tests,
         ProxyTunnels.tests,
         ProxyPeers.tests,
         ProxySmuggling.tests,

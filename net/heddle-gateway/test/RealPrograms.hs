@@ -5,7 +5,7 @@
 module RealPrograms (tests) where
 
 import Control.Exception (IOException, bracket, try)
-import Control.Monad (forM_, void)
+import Control.Monad (forM, forM_, void)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Char (isDigit)
@@ -15,8 +15,10 @@ import GatewayFixture
 import Heddle.Gateway.Cgi
 import Heddle.Gateway.FastCgi
 import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Threads (forkTask, joinTask)
 import Heddle.Testkit.Watchdog
 import Network.Socket (Family (..), SockAddr (..), SocketType (..), close, connect, socket)
+import Numeric (showHex)
 import System.Directory
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
@@ -35,7 +37,8 @@ tests =
       testCase "gitweb" gitweb,
       testCase "cgit" cgit,
       testCase "php-cgi: variables, forms, uploads, sessions" phpCgi,
-      testCase "php-fpm: the same, on kept connections" phpFpm
+      testCase "php-fpm: the same, on kept connections" phpFpm,
+      testCase "php-fpm: more requests at once than it has processes" phpFpmCrowded
     ]
 
 -- | The first of these files that exists.
@@ -166,6 +169,13 @@ phpTests running told = withClient (runningAddress running) $ \client -> do
       body = C.concat ["--XX\r\nContent-Disposition: form-data; name=\"f\"; filename=\"up.bin\"\r\nContent-Type: application/octet-stream\r\n\r\n", content, "\r\n--XX--\r\n"]
   uploaded <- ask client "POST" "/p/upload.php" [("Content-Type", "multipart/form-data; boundary=XX")] body
   assertBool (show uploaded) ("up.bin|1500000|" `B.isPrefixOf` answerBody uploaded)
+  -- The same without a length, of which PHP would read nothing.
+  let inChunks path kind whole = do
+        say client (C.concat ["POST ", path, " HTTP/1.1\r\nHost: test\r\nContent-Type: ", kind, "\r\nTransfer-Encoding: chunked\r\n\r\n", C.pack (showHex (B.length whole) "\r\n"), whole, "\r\n0\r\n\r\n"])
+        hearAnswer client
+  inChunks "/p/form.php" "application/x-www-form-urlencoded" "a=1&b=two%20words" >>= answersWith 200 "1|two words|17"
+  again <- inChunks "/p/upload.php" "multipart/form-data; boundary=XX" body
+  answerBody again @?= answerBody uploaded
   first <- ask client "GET" "/p/session.php" [] ""
   answersWith 200 "1" first
   let cookie = maybe "" (C.takeWhile (/= ';')) (answerHeader first "set-cookie")
@@ -195,7 +205,37 @@ phpCgi = installed "php-cgi" ["/usr/bin/php-cgi"] $ \program -> withDirectory $ 
       void (eventually "every program to end" (runningPrograms cgi) (== 0))
 
 phpFpm :: IO ()
-phpFpm = do
+phpFpm = withPhpFpm ["pm = static", "pm.max_children = 3"] $ \path directory -> do
+  told <- newTold
+  withTestRuntime $ \runtime ->
+    withFastCgi runtime (phpSettings path directory) {fastConnections = 3, fastKeep = 3, fastTell = tellTo told} $ \fast -> do
+      withGatewayServer runtime (fastCgiGateway fast) $ \running -> do
+        phpTests running told
+        asking running "/p/none.php" >>= (@?= 404) . answerCode
+      kept <- fastConnectionsKept fast
+      assertBool "connections are kept" (kept >= 1)
+
+phpSettings :: FilePath -> FilePath -> FastCgiSettings
+phpSettings path directory =
+  (defaultFastCgiSettings [SockAddrUnix path] (C.pack directory))
+    { fastSuffixes = [".php"],
+      fastExists = \script -> doesFileExist (directory </> C.unpack script)
+    }
+
+-- The pools of the cookbook and of Debian.
+phpFpmCrowded :: IO ()
+phpFpmCrowded = forM_ [(["pm = static", "pm.max_children = 16"], 40), (["pm = dynamic", "pm.max_children = 5", "pm.start_servers = 2", "pm.min_spare_servers = 1", "pm.max_spare_servers = 3"], 20)] $ \(pool, n) ->
+  withPhpFpm pool $ \path directory -> do
+    writeFile (directory </> "p" </> "slow.php") "<?php usleep(20000); echo 'done';"
+    withTestRuntime $ \runtime -> forM_ [fastKeep (defaultFastCgiSettings [] ""), 16] $ \keep ->
+      withFastCgi runtime (phpSettings path directory) {fastKeep = keep} $ \fast ->
+        withGatewayServer runtime (fastCgiGateway fast) $ \running ->
+          forM_ [1 .. 3 :: Int] $ \_ -> do
+            tasks <- forM [1 .. n :: Int] $ \_ -> forkTask (asking running "/p/slow.php" >>= answersWith 200 "done")
+            mapM_ joinTask tasks
+
+withPhpFpm :: [String] -> (FilePath -> FilePath -> IO ()) -> IO ()
+withPhpFpm pool body = do
   found <- filter versioned <$> listed "/usr/sbin"
   installed "php-fpm" ["/usr/sbin" </> name | name <- found] $ \program -> withDirectory $ \directory -> do
     phpSite directory
@@ -203,7 +243,8 @@ phpFpm = do
     let path = directory </> "fpm.sock"
         conf = directory </> "fpm.conf"
     writeFile conf . unlines $
-      ["[global]", "error_log = " ++ (directory </> "fpm.log"), "daemonize = no", "[www]", "listen = " ++ path, "pm = static", "pm.max_children = 3", "catch_workers_output = yes"]
+      ["[global]", "error_log = " ++ (directory </> "fpm.log"), "daemonize = no", "[www]", "listen = " ++ path, "catch_workers_output = yes"]
+        ++ pool
         ++ if user == 0 then ["user = root", "group = root"] else []
     withFile "/dev/null" WriteMode $ \nowhere -> bracket
       (createProcess (proc program (["--nodaemonize", "--fpm-config", conf] ++ ["--allow-to-run-as-root" | user == 0])) {std_in = NoStream, std_err = UseHandle nowhere})
@@ -211,14 +252,7 @@ phpFpm = do
       $ \_ -> do
         let connecting = bracket (socket AF_UNIX Stream 0) close (`connect` SockAddrUnix path)
         void (eventually "php-fpm to listen" (try connecting :: IO (Either IOException ())) isRight)
-        told <- newTold
-        withTestRuntime $ \runtime ->
-          withFastCgi runtime (defaultFastCgiSettings [SockAddrUnix path] (C.pack directory)) {fastSuffixes = [".php"], fastExists = \script -> doesFileExist (directory </> C.unpack script), fastConnections = 3, fastTell = tellTo told} $ \fast -> do
-            withGatewayServer runtime (fastCgiGateway fast) $ \running -> do
-              phpTests running told
-              asking running "/p/none.php" >>= (@?= 404) . answerCode
-            kept <- fastConnectionsKept fast
-            assertBool "connections are kept" (kept >= 1)
+        body path directory
   where
     listed directory = doesDirectoryExist directory >>= \yes -> if yes then listDirectory directory else pure []
     versioned name = C.isPrefixOf "php-fpm" (C.pack name) && any isDigit name

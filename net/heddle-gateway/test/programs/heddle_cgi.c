@@ -45,6 +45,16 @@ int main(void)
       while ((n = fread(buffer, 1, sizeof buffer, stdin)) > 0)
         all += n;
       printf("%zu\n", all);
+    } else if (!strcmp(word, "given")) {
+      /* As PHP reads its input: so many bytes as CONTENT_LENGTH says. Then how many bytes follow, of which there are none. */
+      const char *given = getenv("CONTENT_LENGTH");
+      size_t left = given ? strtoul(given, NULL, 10) : 0;
+      printf("%s ", given ? given : "none");
+      while (left > 0 && (n = fread(buffer, 1, left < sizeof buffer ? left : sizeof buffer, stdin)) > 0) {
+        fwrite(buffer, 1, n, stdout);
+        left -= n;
+      }
+      printf(" %zu", fread(buffer, 1, sizeof buffer, stdin));
     } else if (!strcmp(word, "flush"))
       fflush(stdout);
     else if (!strcmp(word, "line"))
@@ -65,6 +75,9 @@ int main(void)
       printf("HTTP/1.1 %s Fine\r\n", arg);
     else if (!strcmp(word, "err")) {
       fprintf(stderr, "%s\n", arg);
+    } else if (!strcmp(word, "errors")) {
+      for (long i = atol(arg); i > 0; i--)
+        fprintf(stderr, "one of many lines\n");
     } else if (!strcmp(word, "errpart")) {
       fprintf(stderr, "%s", arg);
     } else if (!strcmp(word, "bytes"))

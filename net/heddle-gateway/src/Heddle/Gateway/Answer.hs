@@ -82,7 +82,8 @@ data Seen = Seen
     seenHeaders :: ![Header]
   }
 
--- | Understand the lines of a head, or say what is wrong with them.
+-- | Understand the lines of a head, or say what is wrong with them. Without a Content-Type, a Location and a Status it is
+-- text with status 200.
 --
 -- A first line such as @HTTP\/1.1 200 OK@ is taken for the status: programs with non-parsed headers send one.
 readAnswer :: AnswerLimits -> [ByteString] -> Either String Answer
@@ -129,7 +130,8 @@ decide :: Seen -> Either String Answer
 decide seen = case (seenStatus seen, seenLocation seen) of
   (Nothing, Nothing)
     | seenType seen -> Right (Answer status200 headers' (seenLength seen))
-    | otherwise -> Left "it has neither a Content-Type nor a Location nor a Status"
+    -- RFC 3875 wants one of them. Other servers pass such an answer on, and what it is nobody can say, so it is no page.
+    | otherwise -> Right (Answer status200 (Header "Content-Type" "text/plain" : headers') (seenLength seen))
   (Just status, location) -> Right (Answer status (maybe id (\l -> (Header "Location" l :)) location headers') (if statusForbidsContent status then Nothing else seenLength seen))
   (Nothing, Just location)
     | "/" `B.isPrefixOf` location && not ("//" `B.isPrefixOf` location) && not (seenType seen) -> Right (LocalRedirect location)

@@ -9,7 +9,8 @@
 --
 -- A path below the gateway's prefix is followed through its directory until it names an executable file: that is the
 -- program, and the rest of the path is its @PATH_INFO@. Each request starts the program, with the variables of RFC 3875
--- in its environment and the request's body on its standard input; both directions are streams. At most
+-- in its environment and the request's body on its standard input; both directions are streams, except that a body without
+-- a length is received before the program is started, since programs read as many bytes as they are told. At most
 -- 'cgiPrograms' run at once; further requests wait in a queue, and beyond that are refused with 503.
 --
 -- A program whose client goes, or whose time is over, is told by SIGTERM to its process group, and killed after a grace.
@@ -44,6 +45,7 @@ import Foreign.C.Types (CChar, CInt (..), CLong (..))
 import Foreign.Ptr (Ptr)
 import Heddle.Gateway.Answer
 import Heddle.Gateway.Attend (Attendances, withAttendances)
+import Heddle.Gateway.Content
 import Heddle.Gateway.Environment
 import Heddle.Gateway.Failure
 import Heddle.Gateway.Place
@@ -149,7 +151,7 @@ withCgi runtime settings body = withAttendances runtime $ \attendances -> bracke
       (_, running) <- readRef (cgiRunning cgi)
       for_ running (endProgram (cgiGrace settings))
       -- A program that ignores SIGTERM is killed after the grace; a loaded system may take its time to end it.
-      deadline <- deadlineIn (cgiGrace settings + seconds 10)
+      deadline <- deadlineIn (cgiGrace settings <> seconds 10)
       -- When all slots are taken here, no program has one.
       mask_ (replicateM_ (max 1 (cgiPrograms settings)) (acquireAnywayUntil (cgiSlots cgi) deadline))
       for_ (cgiOpen cgi) closeFile
@@ -175,25 +177,24 @@ waitingPrograms = slotsAwaited . cgiSlots
 cgiGateway :: Cgi -> Gateway
 cgiGateway cgi place request = case cgiOpen cgi of
   _ | hidesDots (placeRest place) -> pure hidesDotsReply
-  Nothing -> run (cgiPath settings) (pathBytes (placePrefix place)) (pathBytes (placeRest place) <> slash)
+  Nothing -> run (cgiPath settings) (pathBytes (placePrefix place)) (placeBelow place)
   Just directory
     | any ("." `B.isPrefixOf`) (C.split '/' (placeRest place)) -> pure missing
     | otherwise -> find directory (placeRest place) >>= found directory
   where
     settings = cgiSettings cgi
-    slash = if placeSlash place && not (B.null (placeRest place)) then "/" else ""
     run path name info = runProgram cgi place request (Script name info path (cgiRoot settings)) path
     found directory = \case
       Right n
-        | named script -> run (cgiPath settings <> "/" <> script) (pathBytes (placePrefix place) <> pathBytes script) (B.drop n (placeRest place) <> (if n < B.length (placeRest place) then slash else ""))
+        | named script -> run (cgiPath settings <> "/" <> script) (pathBytes (placePrefix place) <> pathBytes script) (B.drop (n + 1) (placeBelow place))
         | otherwise -> pure missing
         where
           script = B.take n (placeRest place)
       Left EISDIR -> index directory (cgiIndexes settings)
       Left e
-        | e `elem` [ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG] -> pure missing
+        | e `elem` absences -> pure missing
         | e `elem` [EACCES, EXDEV, EPERM] -> pure (problem status403 "This is no program that the server may run.")
-        | otherwise -> problem status500 "The program could not be looked up." <$ cgiTell settings ("CGI " ++ C.unpack (placePath place) ++ ": " ++ describeErrno e)
+        | otherwise -> notLookedUp settings place e
     named script = null (cgiSuffixes settings) || any (`B.isSuffixOf` script) (cgiSuffixes settings)
     index _ [] = pure (problem status403 "This directory has no program of its own.")
     index directory (name : others) = do
@@ -205,6 +206,8 @@ cgiGateway cgi place request = case cgiOpen cgi of
             if placeSlash place
               then run (cgiPath settings <> "/" <> inside) (pathBytes (placePrefix place) <> pathBytes inside) ""
               else pure (Whole status301 [Header "Location" (escaped (placePath place) <> "/")] "")
+        Left e | e `notElem` EISDIR : EACCES : EXDEV : EPERM : absences -> notLookedUp settings place e
+        -- One that may not be run is as good as none.
         _ -> index directory others
     missing = problem status404 "There is no such program."
     -- The path was decoded, so it may hold anything.
@@ -219,13 +222,27 @@ cgiGateway cgi place request = case cgiOpen cgi of
 cgiScriptGateway :: Cgi -> ByteString -> [ByteString] -> Gateway
 cgiScriptGateway _ _ _ place _ | hidesDots (placeRest place) = pure hidesDotsReply
 cgiScriptGateway cgi root suffixes place request = do
-  there <- B.useAsCString root $ \r -> B.useAsCString (B.drop 1 name) (fmap (>= 0) . c_regular r)
-  if there
-    then runProgram cgi place request (Script name info (root <> name) root) (cgiPath (cgiSettings cgi))
-    else pure (problem status404 "There is no such script.")
+  found <- B.useAsCString root $ \r -> B.useAsCString (B.drop 1 name) (c_regular r)
+  case Errno (negate (fromIntegral found)) of
+    _ | found >= 0 -> runProgram cgi place request (Script name info (root <> name) root) (cgiPath (cgiSettings cgi))
+    e
+      | e `elem` EISDIR : EACCES : EXDEV : EPERM : absences -> pure (problem status404 "There is no such script.")
+      | otherwise -> notLookedUp (cgiSettings cgi) place e
   where
-    (name, rest) = splitScript suffixes (pathBytes (placePrefix place) <> pathBytes (placeRest place))
-    info = if placeSlash place && not (B.null rest) then rest <> "/" else rest
+    (name, info) = splitScript suffixes (pathBytes (placePrefix place) <> placeBelow place)
+
+-- What the system says when there is no file of a name, and nothing else.
+absences :: [Errno]
+absences = [ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EINVAL]
+
+-- Whether there is a program is not known, so 404 would be false, and a cache might keep it.
+notLookedUp :: CgiSettings -> Place -> Errno -> IO Reply
+notLookedUp settings place e = do
+  cgiTell settings ("CGI " ++ C.unpack (placePath place) ++ ": " ++ describeErrno e)
+  pure $
+    if e `elem` [EMFILE, ENFILE, ENOMEM, EAGAIN]
+      then problem status503 "The server is out of descriptors or memory; try again."
+      else problem status500 "The program could not be looked up."
 
 find :: Fd -> ByteString -> IO (Either Errno Int)
 find (Fd directory) path
@@ -239,31 +256,32 @@ problem status text = Whole status [Header "Content-Type" "text/plain; charset=u
 
 -- Start a program and relay.
 runProgram :: Cgi -> Place -> Request -> Script -> ByteString -> IO Reply
-runProgram cgi place request script file = mask $ \restore -> do
-  variables <- variablesOf request place script
-  waiting <- deadlineIn (cgiWait settings)
-  granted <- acquireSlotUntil (cgiSlots cgi) waiting
-  if not granted
-    then refused TooBusy
-    else do
-      started <- launch variables `onException` releaseSlot (cgiSlots cgi)
-      case started of
-        Left e -> releaseSlot (cgiSlots cgi) >> refused (Unreachable (describeErrno e))
-        Right program -> do
-          relayed <-
-            restore (relay relaying request place (backend program))
-              `onException` endProgram (cgiGrace settings) program
-          closeProgram program
-          case relayed of
-            Answered reply -> pure reply
-            NotAnswered failure -> refused failure
-            Elsewhere path
-              | placeHops place >= 10 -> refused (BadAnswer "it redirects in circles")
-              | otherwise -> restore (cgiElsewhere settings place path request)
+runProgram cgi place request script file = withContent request place asked >>= either refused id
   where
+    asked content = mask $ \restore -> do
+      variables <- variablesOf request place content script
+      waiting <- deadlineIn (cgiWait settings)
+      granted <- acquireSlotUntil (cgiSlots cgi) waiting
+      if not granted
+        then pure (refused TooBusy)
+        else do
+          started <- launch content variables `onException` releaseSlot (cgiSlots cgi)
+          case started of
+            Left e -> releaseSlot (cgiSlots cgi) >> pure (refused (Unreachable (describeErrno e)))
+            Right program -> do
+              relayed <-
+                restore (relay relaying request content (backend program))
+                  `onException` endProgram (cgiGrace settings) program
+              closeProgram program
+              pure $ case relayed of
+                Answered reply -> pure reply
+                NotAnswered failure -> refused failure
+                Elsewhere path
+                  | placeHops place >= 10 -> refused (BadAnswer "it redirects in circles")
+                  | otherwise -> cgiElsewhere settings place path request
     settings = cgiSettings cgi
     name = "program " ++ C.unpack (scriptName script)
-    refused failure = refusal failure <$ cgiTell settings (name ++ " " ++ describeFailure failure)
+    refused failure = refusal failure <$ noteStatus request (failureStatus failure) <* cgiTell settings (name ++ " " ++ describeFailure failure)
     relaying = RelaySettings (cgiSilence settings) (cgiLimits settings) (cgiTell settings) (cgiAttendances cgi)
     backend program =
       Backend
@@ -273,9 +291,8 @@ runProgram cgi place request script file = mask $ \restore -> do
           backendReceive = receiveOutput program,
           backendAbort = endProgram (cgiGrace settings) program
         }
-    launch variables = do
+    launch content variables = do
       deadline <- deadlineIn (cgiTime settings)
-      left <- bodyLeft request
       key <- modifyRef (cgiRunning cgi) (\(n, running) -> ((n + 1, running), n))
       let forget = modifyRef (cgiRunning cgi) (\(n, running) -> ((n, IntMap.delete key running), ()))
       started <-
@@ -286,7 +303,7 @@ runProgram cgi place request script file = mask $ \restore -> do
               launchArguments = [file],
               launchEnvironment = [B.concat [n, "=", v] | (n, v) <- unique (("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") : cgiVariables settings ++ variables)],
               launchDirectory = directoryOf (scriptFile script),
-              launchReads = left /= Just 0 && null (placeQuery place),
+              launchReads = hasBytes content,
               launchUntil = deadline,
               launchGrace = cgiGrace settings,
               launchErrors = \line -> unless (B.null line) (cgiTell settings (name ++ ": " ++ printable line)),

@@ -22,6 +22,7 @@ module Heddle.Gateway.Environment
   )
 where
 
+import Data.Bits (shiftR, (.&.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -29,6 +30,7 @@ import Data.Map.Strict qualified as Map
 import Data.Maybe (fromMaybe)
 import Heddle.Gateway.Answer (isHopByHop)
 import Heddle.Gateway.Ascii
+import Heddle.Gateway.Content
 import Heddle.Gateway.Place
 import Heddle.Http
 import Heddle.Http.Borrowed (requestConn)
@@ -71,15 +73,14 @@ splitScript suffixes path = go 0
 -- [Cost]: O(bytes of the head); one system call.
 -- [Blocks]: never.
 -- [Threads]: the handler's.
-variablesOf :: Request -> Place -> Script -> IO Variables
-variablesOf request place script = do
+variablesOf :: Request -> Place -> Content -> Script -> IO Variables
+variablesOf request place content script = do
   verb <- methodBytes request
   requested <- target request
   asked <- query request
   authority <- host request
   major <- httpMajor request
   minor <- httpMinor request
-  left <- bodyLeft request
   fields <- headers request
   let conn = connectionOf (requestConn request)
   (remote, remotePort) <- peerAddress conn >>= maybe (pure ("", "")) numbers
@@ -89,10 +90,16 @@ variablesOf request place script = do
       fieldOf wanted = Map.lookup wanted gathered
       gathered = Map.fromListWith (\new old -> (fst old, snd old <> (if fst old == "cookie" then "; " else ", ") <> snd new)) [(name', (name', v)) | (n, v) <- fields, let name' = lowered n]
       passed = [("HTTP_" <> B.map variable n, v) | (n, (_, v)) <- Map.toList gathered, passes n]
-      -- After a local redirect the query is the redirect's, the method is GET, and there is no body.
-      (verb', asked', left') = case placeQuery place of
-        Nothing -> (verb, fromMaybe asked (placeRewritten place), left)
-        Just given -> (if verb == "HEAD" then verb else "GET", given, Just 0)
+      -- After a local redirect the query is the redirect's, the method is GET, and there is no content.
+      (verb', asked') = case placeQuery place of
+        Nothing -> (verb, fromMaybe asked (placeRewritten place))
+        Just given -> (if verb == "HEAD" then verb else "GET", given)
+      len = case content of
+        Contentless | null (placeQuery place), fmap snd (fieldOf "content-length") == Just "0" -> Just 0
+        Contentless -> Nothing
+        Passing n -> Just n
+        -- Whether empty content of HTTP/2 is known to be so depends on when its frames come.
+        Received n _ -> if n > 0 then Just n else Nothing
   pure . concat $
     [ [ ("GATEWAY_INTERFACE", "CGI/1.1"),
         ("SERVER_SOFTWARE", "heddle"),
@@ -119,7 +126,7 @@ variablesOf request place script = do
       concat [[("AUTH_TYPE", "Basic"), ("REMOTE_USER", user)] | Just user <- [placeUser place]],
       -- Of an absolute target, whose Host header does not count.
       [("HTTP_HOST", authority) | not (B.null authority)],
-      [("CONTENT_LENGTH", decimal n) | Just n <- [left'], n > 0 || fmap snd (fieldOf "content-length") == Just "0"],
+      [("CONTENT_LENGTH", decimal n) | Just n <- [len]],
       [("CONTENT_TYPE", v) | placeQuery place == Nothing, Just (_, v) <- [fieldOf "content-type"]],
       passed
     ]
@@ -150,6 +157,8 @@ numbers address = case address of
   SockAddrUnix _ -> pure ("unix:", "")
   SockAddrInet port there
     | (a, b, c, d) <- hostAddressToTuple there -> pure (dotted (map fromIntegral [a, b, c, d]), decimal (fromIntegral port))
+  -- An address of IPv4 that has come by a socket of IPv6, or in a header of the PROXY protocol.
+  SockAddrInet6 port _ (0, 0, 0xFFFF, w) _ -> pure (dotted [fromIntegral (w `shiftR` i .&. 0xFF) | i <- [24, 16, 8, 0]], decimal (fromIntegral port))
   _ -> do
     (name, port) <- getNameInfo [NI_NUMERICHOST, NI_NUMERICSERV] True True address :: IO (Maybe HostName, Maybe HostName)
     pure (maybe "" C.pack name, maybe "" C.pack port)

@@ -29,6 +29,8 @@ data Failure
     TooLate
   | -- | There are as many requests to it as there may be, and the queue is full.
     TooBusy
+  | -- | It was not asked, since the server could not keep the request's content meanwhile; what went wrong.
+    NotKept !String
   deriving stock (Eq, Show)
 
 -- | [Cost] None.
@@ -39,6 +41,7 @@ failureStatus = \case
   BadAnswer _ -> status502
   TooLate -> status504
   TooBusy -> status503
+  NotKept _ -> status503
 
 -- | For a log: a clause without a full stop.
 --
@@ -50,3 +53,4 @@ describeFailure = \case
   BadAnswer why -> "gave an answer that is not understood: " ++ why
   TooLate -> "did not answer in time"
   TooBusy -> "has as many requests as it may have"
+  NotKept why -> "was not asked: " ++ why

@@ -9,7 +9,8 @@
 -- > withFastCgi runtime (defaultFastCgiSettings [SockAddrUnix "/run/php/php8.2-fpm.sock"] "/srv/www") $ \fast -> …
 --
 -- Each request has a connection for itself while it runs (applications that take several at once are unheard of), which
--- is kept for the next one. The request's body and the answer are streams.
+-- may be kept for the next one; see 'fastKeep'. The request's body, if its length is known, and the answer are streams; a body without a length
+-- is received before the application is asked, since applications read as many bytes as they are told.
 --
 -- With 'fastSuffixes' the path is split behind the script, as php-fpm needs it: @SCRIPT_FILENAME@ is a file below
 -- 'fastRoot', @PATH_INFO@ the rest. Without, the prefix is @SCRIPT_NAME@ and the rest @PATH_INFO@.
@@ -42,6 +43,7 @@ import Foreign.Ptr (castPtr)
 import Heddle.Gateway.Answer
 import Heddle.Gateway.Attend (Attendances, withAttendances)
 import Heddle.Gateway.Cgi (LocalRedirects, redirectClients)
+import Heddle.Gateway.Content
 import Heddle.Gateway.Environment
 import Heddle.Gateway.Failure
 import Heddle.Gateway.FastCgi.Record
@@ -50,6 +52,7 @@ import Heddle.Gateway.Relay
 import Heddle.Gateway.Slots
 import Heddle.Gateway.Upstreams
 import Heddle.Http
+import Heddle.Http.Borrowed (noteForLog)
 import Heddle.IO (Runtime)
 import Heddle.IO.Registration
 import Heddle.Prim.Atomic
@@ -67,7 +70,7 @@ data FastCgiSettings = FastCgiSettings
     -- | Ends of the names of scripts, such as @.php@.
     fastSuffixes :: ![ByteString],
     -- | Whether a script exists, by its path below the root without a slash before it. PHP otherwise looks for another
-    -- script in the path, and may run what somebody has uploaded.
+    -- script in the path, and may run what somebody has uploaded. It throws when it cannot tell, and then the answer is 500.
     fastExists :: !(ByteString -> IO Bool),
     -- | More parameters. They count less than the request's.
     fastVariables :: !Variables,
@@ -77,7 +80,8 @@ data FastCgiSettings = FastCgiSettings
     fastQueue :: !Int,
     fastWait :: !Nanos,
     fastConnect :: !Nanos,
-    -- | Unused connections that are kept, and for how long.
+    -- | Unused connections that are kept, and for how long. A server such as php-fpm has a process for each, which serves
+    -- nobody else meanwhile: keep connections only to a server that nobody else uses, and fewer than it has processes.
     fastKeep :: !Int,
     fastKeepFor :: !Nanos,
     -- | How long an application may be silent while its client is, too.
@@ -88,8 +92,8 @@ data FastCgiSettings = FastCgiSettings
     fastElsewhere :: !LocalRedirects
   }
 
--- | 64 connections and 256 waiting requests, for 10 seconds each; 5 seconds to connect; 16 connections kept for a
--- minute; a minute of silence.
+-- | 64 connections and 256 waiting requests, for 10 seconds each; 5 seconds to connect; no connection kept, or for
+-- a minute; a minute of silence.
 defaultFastCgiSettings :: [SockAddr] -> ByteString -> FastCgiSettings
 defaultFastCgiSettings addresses root =
   FastCgiSettings
@@ -102,7 +106,7 @@ defaultFastCgiSettings addresses root =
       fastQueue = 256,
       fastWait = seconds 10,
       fastConnect = seconds 5,
-      fastKeep = 16,
+      fastKeep = 0,
       fastKeepFor = seconds 60,
       fastSilence = seconds 60,
       fastLimits = defaultAnswerLimits,
@@ -153,18 +157,16 @@ fastServers = upstreamsUp . fastUpstreams
 fastCgiGateway :: FastCgi -> Gateway
 fastCgiGateway fast place request
   | hidesDots (placeRest place) = pure hidesDotsReply
-  | null (fastSuffixes settings) = go (Script prefix (whole' rest) (fastRoot settings <> prefix) (fastRoot settings))
+  | null (fastSuffixes settings) = go (Script prefix (placeBelow place) (fastRoot settings <> prefix) (fastRoot settings))
   | otherwise = do
-    let (name, info) = splitScript (fastSuffixes settings) (prefix <> rest)
+    let (name, info) = splitScript (fastSuffixes settings) (prefix <> placeBelow place)
     exists <- fastExists settings (B.drop 1 name)
     if exists
-      then go (Script name (whole' info) (fastRoot settings <> name) (fastRoot settings))
+      then go (Script name info (fastRoot settings <> name) (fastRoot settings))
       else pure (Whole status404 [Header "Content-Type" "text/plain; charset=utf-8"] "404 Not Found\nThere is no such script.\n")
   where
     settings = fastSettings fast
     prefix = pathBytes (placePrefix place)
-    rest = pathBytes (placeRest place)
-    whole' info = if placeSlash place && not (B.null info) then info <> "/" else info
     go = ask fast place request
 
 -- State of an exchange: whether the body has gone out whole, whether the end has come, and whether an answer was waited for.
@@ -174,43 +176,45 @@ pattern WordEnded = 1
 pattern WordAwaited = 2
 
 ask :: FastCgi -> Place -> Request -> Script -> IO Reply
-ask fast place request script = mask $ \restore -> do
-  variables <- variablesOf request place script
-  waiting <- deadlineIn (fastWait settings)
-  granted <- acquireSlotUntil (fastSlots fast) waiting
-  if not granted
-    then refused TooBusy
-    else do
-      relayed <- exchange restore variables False `onException` releaseSlot (fastSlots fast)
-      releaseSlot (fastSlots fast)
-      case relayed of
-        Answered reply -> pure reply
-        NotAnswered failure -> refused failure
-        Elsewhere path
-          | placeHops place >= 10 -> refused (BadAnswer "it redirects in circles")
-          | otherwise -> restore (fastElsewhere settings place path request)
+ask fast place request script = withContent request place asked >>= either refused id
   where
+    asked content = mask $ \restore -> do
+      variables <- variablesOf request place content script
+      waiting <- deadlineIn (fastWait settings)
+      granted <- acquireSlotUntil (fastSlots fast) waiting
+      if not granted
+        then pure (refused TooBusy)
+        else do
+          relayed <- exchange restore content variables False `onException` releaseSlot (fastSlots fast)
+          releaseSlot (fastSlots fast)
+          pure $ case relayed of
+            Answered reply -> pure reply
+            NotAnswered failure -> refused failure
+            Elsewhere path
+              | placeHops place >= 10 -> refused (BadAnswer "it redirects in circles")
+              | otherwise -> fastElsewhere settings place path request
     settings = fastSettings fast
     name = "FastCGI " ++ C.unpack (scriptName script)
-    refused failure = refusal failure <$ fastTell settings (name ++ " " ++ describeFailure failure)
+    refused failure = refusal failure <$ noteStatus request (failureStatus failure) <* fastTell settings (name ++ " " ++ describeFailure failure)
     relaying = RelaySettings (fastSilence settings) (fastLimits settings) (fastTell settings) (fastAttendances fast)
-    exchange :: (IO Relayed -> IO Relayed) -> Variables -> Bool -> IO Relayed
-    exchange restore variables fresh =
+    exchange :: (IO Relayed -> IO Relayed) -> Content -> Variables -> Bool -> IO Relayed
+    exchange restore content variables fresh =
       connectTo (fastUpstreams fast) fresh >>= \case
         Left failure -> pure (NotAnswered failure)
         Right connected -> do
+          noteForLog request "upstream_addr" (connectedAddress connected)
           words' <- newWords 3
-          relayed <- restore (converse variables connected words') `onException` dropConnection connected
+          relayed <- restore (converse content variables connected words') `onException` dropConnection (fastUpstreams fast) connected
           fed <- atomicRead words' WordFed
-          when (fed == 1) (void (restore (relayed <$ awaitEnd connected words' relayed) `onException` dropConnection connected))
+          when (fed == 1) (void (restore (relayed <$ awaitEnd connected words' relayed) `onException` dropConnection (fastUpstreams fast) connected))
           ended <- atomicRead words' WordEnded
           left <- readRef (connectedInput connected)
           aborted <- isClosing (connectedTo connected)
-          if fed == 1 && ended == 1 && B.null left && not aborted then keepConnection (fastUpstreams fast) connected else dropConnection connected
+          if fed == 1 && ended == 1 && B.null left && not aborted then keepConnection (fastUpstreams fast) connected else dropConnection (fastUpstreams fast) connected
           verb <- method request
           case relayed of
             -- A kept connection was closed as it was used: nothing has happened, so ask again.
-            NotAnswered EndedEarly | connectedReused connected && verb `elem` [MethodGet, MethodHead, MethodOptions] -> exchange restore variables True
+            NotAnswered EndedEarly | connectedReused connected && verb `elem` [MethodGet, MethodHead, MethodOptions] -> noteStatus request (failureStatus EndedEarly) >> exchange restore content variables True
             _ -> pure relayed
     -- The content was all that was promised, but the application may still have to say that the request is over; before that
     -- the connection is of no use to another one.
@@ -218,17 +222,16 @@ ask fast place request script = mask $ \restore -> do
       Answered _ -> do
         soon <- deadlineIn (milliseconds 100)
         aborted <- isClosing (connectedTo connected)
-        unless aborted (void (receive settings name connected words' soon))
+        unless aborted (void (receive fast name connected words' soon))
       _ -> pure ()
-    converse variables connected words' = do
-      left <- bodyLeft request
-      let bodied = left /= Just 0 && null (placeQuery place)
-          beginning = renderOpening 1 Responder True (fastVariables settings ++ variables) (not bodied)
+    converse content variables connected words' = do
+      let bodied = hasBytes content
+          beginning = renderOpening 1 Responder (fastKeep settings > 0) (fastVariables settings ++ variables) (not bodied)
       unless bodied (atomicWrite words' WordFed 1)
       patience <- deadlineIn (fastSilence settings)
       sent <- sendBy patience (connectedTo connected) beginning
       if sent
-        then relay relaying request place (backend connected words' bodied)
+        then relay relaying request content (backend connected words' bodied)
         else pure (NotAnswered EndedEarly)
     backend connected words' bodied =
       Backend
@@ -237,8 +240,8 @@ ask fast place request script = mask $ \restore -> do
           backendFed = when bodied $ do
             ended <- send (connectedTo connected) (renderEnd Stdin 1)
             when ended (atomicWrite words' WordFed 1),
-          backendReceive = receive settings name connected words',
-          backendAbort = dropConnection connected
+          backendReceive = receive fast name connected words',
+          backendAbort = dropConnection (fastUpstreams fast) connected
         }
 
 -- Send all; 'False' when the connection has failed. The reader's patience bounds it.
@@ -249,8 +252,8 @@ sendBy :: Deadline -> Registration -> ByteString -> IO Bool
 sendBy deadline registration bytes = unsafeUseAsCStringLen bytes $ \(p, n) -> (== n) <$> sendUntil registration (castPtr p) n deadline
 
 -- The next output: what is in the connection's input, then what comes.
-receive :: FastCgiSettings -> String -> Connected -> Words -> Deadline -> IO Output
-receive settings name connected words' deadline = do
+receive :: FastCgi -> String -> Connected -> Words -> Deadline -> IO Output
+receive fast name connected words' deadline = do
   over <- atomicRead words' WordEnded
   if over == 1 then pure Finished else readRef (connectedInput connected) >>= go
   where
@@ -288,8 +291,9 @@ receive settings name connected words' deadline = do
       buffer <- borrowBuffer registration
       r <- withBuffer buffer $ \p -> do
         n <- receiveUntil registration p (bufferSize buffer) deadline
-        if n > 0 then Right <$> B.packCStringLen (castPtr p, n) else pure (Left n)
+        if n > 0 then Right <$> (takenUp (fastUpstreams fast) connected >> B.packCStringLen (castPtr p, n)) else pure (Left n)
       giveBackBuffer registration buffer
       pure r
-    sayLines content = mapM_ (\line -> unless (B.null line) (void (trySync (fastTell settings (name ++ ": " ++ map shown (C.unpack (B.take 4096 line))))))) (C.split '\n' content)
+    -- That a line cannot be told is no reason to fail the request, whose answer may be whole.
+    sayLines content = mapM_ (\line -> unless (B.null line) (fastTell (fastSettings fast) (name ++ ": " ++ map shown (C.unpack (B.take 4096 line))) `catchSync` reportUncaught)) (C.split '\n' content)
     shown c = if isPrint c && c < '\DEL' then c else '?'

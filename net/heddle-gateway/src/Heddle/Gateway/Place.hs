@@ -8,14 +8,17 @@
 -- A server routes a request by its decoded path, once, and tells the gateway the two parts of that path: what the route
 -- took, and what is left for the gateway to find its program, its script or its upstream's path by.
 --
--- Invariant: neither part has an empty segment, a dot segment, NUL or a backslash, nor begins or ends with a slash.
+-- Invariant: neither part has an empty segment, a dot segment or a backslash, nor begins or ends with a slash. NUL in the second part
+-- stands for an encoded slash.
 -- Cost: none; values.
 -- Owner: values.
 module Heddle.Gateway.Place
   ( Place (..),
     Gateway,
     placeOf,
+    withSlashes,
     placePath,
+    placeBelow,
     pathBytes,
     hidesDots,
     hidesDotsReply,
@@ -26,7 +29,7 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Heddle.Http (Handler, Header (..), Reply (..), status400)
-import Heddle.Http.UriPath (UriPath, pathRelative, pathTrailingSlash)
+import Heddle.Http.UriPath (UriPath, decodePath, escapedPath, pathRelative, pathTrailingSlash)
 
 -- | A decoded path in two parts.
 data Place = Place
@@ -66,6 +69,19 @@ placeOf prefix path =
       placeUser = Nothing
     }
 
+-- | The place with encoded slashes taken for separators, as programs get paths decoded; 'Nothing' if that leads out of the prefix.
+--
+-- [Cost]: a search for one; with one, some copies.
+withSlashes :: Place -> Maybe Place
+withSlashes place
+  | B.notElem 0 (placeRest place) = Just place
+  | otherwise = case decodePath (escapedPath (B.map (\b -> if b == 0 then 0x2F else b) (placePath place))) of
+    Right path | isBelow (pathRelative path) -> let read' = placeOf prefix path in Just place {placeRest = placeRest read', placeSlash = placeSlash read'}
+    _ -> Nothing
+  where
+    prefix = placePrefix place
+    isBelow relative = B.null prefix || relative == prefix || (prefix <> C.pack "/") `B.isPrefixOf` relative
+
 -- | The whole path with its slashes, decoded: @\/cgi-bin\/list.cgi\/archive@.
 --
 -- [Cost]: a copy.
@@ -73,6 +89,13 @@ placePath :: Place -> ByteString
 placePath place = B.concat [pathBytes (placePrefix place), pathBytes (placeRest place), if placeSlash place || isRoot then C.pack "/" else B.empty]
   where
     isRoot = B.null (placePrefix place) && B.null (placeRest place)
+
+-- | The path below the prefix as the client sees it, decoded: @\/list.cgi\/archive@, and @\/@ for the prefix with a slash.
+-- RFC 3875 takes one slash for a path like any other: without it, a program's router would redirect @\/app\/@ to itself.
+--
+-- [Cost]: a copy.
+placeBelow :: Place -> ByteString
+placeBelow place = pathBytes (placeRest place) <> (if placeSlash place then C.pack "/" else B.empty)
 
 -- | A part with a slash before it; nothing for an empty one.
 --

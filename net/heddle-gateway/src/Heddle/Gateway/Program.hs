@@ -176,13 +176,16 @@ withStrings strings use = go strings []
 -- Until the program has been reaped. It runs masked and nobody interrupts it.
 supervise :: Launch -> Program -> IO ()
 supervise launch program = do
+  -- Only the runtime's end throws here; the program is reaped all the same.
   hear B.empty `catchSync` \_ -> pure ()
   code <- ending
   wakeReader (registrationOf (programOutput program))
   closeConn (programErrors program)
   closeConn (programEnd program)
-  void (trySync (launchEnded launch code))
+  launchEnded launch code `catchSync` reportUncaught
   where
+    -- When a line cannot be told, the next ones are read all the same: the program would wait for room in the pipe.
+    sayLine line = launchErrors launch line `catchSync` reportUncaught
     errors = registrationOf (programErrors program)
     end = registrationOf (programEnd program)
     ws = programWords program
@@ -214,7 +217,7 @@ supervise launch program = do
             stage <- atomicRead ws WordStage
             -- A process outside of the group may hold the pipe for ever.
             unless (n == TimedOutCode && stage == Killed) (again n (hear partial))
-          | otherwise -> unless (B.null partial) (launchErrors launch partial)
+          | otherwise -> unless (B.null partial) (sayLine partial)
     ending = do
       r <- attending end (const (fromIntegral <$> c_ended (programPidfd program)))
       if r == ToldCode || r == TimedOutCode
@@ -236,10 +239,10 @@ supervise launch program = do
     setUntil (Deadline d) = atomicWrite ws WordUntil d
     sayLines bytes = case C.elemIndex '\n' bytes of
       Just i -> do
-        launchErrors launch (B.take i bytes)
+        sayLine (B.take i bytes)
         sayLines (B.drop (i + 1) bytes)
       Nothing
-        | B.length bytes >= longestLine -> B.empty <$ launchErrors launch bytes
+        | B.length bytes >= longestLine -> B.empty <$ sayLine bytes
         | otherwise -> pure bytes
 
 -- A line of standard error that is longer comes in pieces.

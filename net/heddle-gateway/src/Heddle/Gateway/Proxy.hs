@@ -52,6 +52,10 @@ module Heddle.Gateway.Proxy
     peerAddressOf,
     peerText,
     isWithin,
+    forwardedClients,
+    clientsByHeader,
+    forwardedNodes,
+    addressIn,
     Rewriting (..),
     rewriteLocation,
     rewriteCookie,
@@ -66,7 +70,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafePackCStringLen)
 import Data.Foldable (for_, toList, traverse_)
 import Data.List (intercalate)
-import Data.Maybe (isNothing)
+import Data.Maybe (isJust, isNothing)
 import Data.Primitive.SmallArray (SmallArray, indexSmallArray, sizeofSmallArray, smallArrayFromList)
 import Data.Word (Word64)
 import Foreign.Ptr (castPtr)
@@ -77,6 +81,8 @@ import Heddle.Gateway.Proxy.Address
 import Heddle.Gateway.Proxy.Announce
 import Heddle.Gateway.Proxy.Balance
 import Heddle.Gateway.Proxy.Check
+import Heddle.Gateway.Proxy.Forwarded
+import Heddle.Gateway.Proxy.Pass
 import Heddle.Gateway.Proxy.RequestHead
 import Heddle.Gateway.Proxy.ResponseHead
 import Heddle.Gateway.Proxy.Settings
@@ -104,7 +110,8 @@ data Proxy = Proxy
 
 data Share = Share
   { shareTurns :: !Turns,
-    shareAttendance :: !Attendance
+    shareAttendance :: !Attendance,
+    shareBacklog :: !Backlog
   }
 
 -- | Run with a proxy; its kept connections and its checks end with it.
@@ -125,11 +132,11 @@ withProxy runtime settings body = withClientOn runtime (clientSettingsOf setting
             }
     case proxyCheck settings of
       Nothing -> body proxy
-      Just check -> withChecks runtime settings check members (body proxy)
+      Just check -> withChecks runtime settings client check members (body proxy)
   where
     -- A request notes where it was tried in the bits of a word.
     upstreams = take 64 (proxyUpstreams settings)
-    share = Share <$> newTurns (length upstreams) <*> newAttendance runtime
+    share = Share <$> newTurns (length upstreams) <*> newAttendance runtime <*> newBacklog (proxyBuffer settings)
 
 clientSettingsOf :: ProxySettings -> ClientSettings
 clientSettingsOf settings =
@@ -140,8 +147,10 @@ clientSettingsOf settings =
       clientBodyPace = proxyPace settings,
       clientSendPace = proxyPace settings,
       clientIdle = proxyIdle settings,
-      clientPerOrigin = max 1 (proxyConnections settings),
-      clientConnections = max 1 (proxyConnections settings) * max 1 (length (proxyUpstreams settings)),
+      clientPerOrigin = maybe maxBound (max 1) (proxyConnections settings),
+      clientConnections = maxBound,
+      -- A limit of each capability would be another one with each machine, and unfair if their loads differ.
+      clientShared = isJust (proxyConnections settings),
       clientLimits = (clientLimits defaultClientSettings) {limitHeadBytes = max 1024 (proxyHeadBytes settings)},
       clientSecure = proxySecure settings,
       clientAgent = ""
@@ -199,18 +208,19 @@ proxyFigures proxy = do
 -- [Masking]: interruptible; the upstream's connection is then closed.
 -- [Throws]: what reading the body throws, and 'ConnectionLost' when the client has gone.
 proxyHandler :: Proxy -> Handler
-proxyHandler proxy = proxyHandlerFor proxy Nothing
+proxyHandler proxy = proxyHandlerFor proxy Nothing Nothing
 
--- | The same for another path and query than the client's.
+-- | The same, perhaps for another path and query than the client's, and perhaps for a user whose password this server has
+-- checked: the password stays here, and the upstream is told the name in X-Remote-User.
 --
 -- [Blocks]: parks.
-proxyHandlerFor :: Proxy -> Maybe ByteString -> Handler
-proxyHandlerFor proxy instead request = do
+proxyHandlerFor :: Proxy -> Maybe ByteString -> Maybe ByteString -> Handler
+proxyHandlerFor proxy instead user request = do
   code <- method request
   if code == MethodConnect || code == MethodTrace
     then pure (Whole status405 [Header "Allow" "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"] "This method is not forwarded.\n")
     else
-      planOf (proxyOwn proxy) instead request >>= \case
+      planOf (proxyOwn proxy) instead user request >>= \case
         Left (Unplanned status text) -> pure (sentence status [] text)
         Right planned -> do
           hops <- if code == MethodOptions then header request HeaderMaxForwards else pure Nothing
@@ -282,6 +292,7 @@ try' job tried left failure = do
         Left e -> do
           upstreamTook job
           let trouble = troubleOf (errorFailure e)
+          noteForLog (jobRequest job) "upstream_status" (C.pack (show (statusCode (Gateway.failureStatus (troubleFailure trouble)))))
           begun <- (/= 0) <$> readWord (jobBegun job) 0
           when (troubleSuspicious trouble) $ do
             at <- monotonicNow
@@ -335,6 +346,7 @@ attempt :: Job -> Int -> Member -> IO (Either ClientError Reply)
 attempt job i member = do
   address <- if proxyAnnounce settings == NoAnnouncement then pure "" else announced job
   stays <- newWords 1
+  noteForLog request "upstream_addr" (memberAddress member)
   (path, written) <- headFor settings (memberUpstream member) (rewritingBase rewriting) planned
   let asked =
         (requestTo (planMethod planned) (urlOrigin (upstreamUrl (memberUpstream member))) path)
@@ -344,7 +356,7 @@ attempt job i member = do
             requestInterim = \code fields -> replyInterim request (otherStatus code) (passedInterim fields),
             requestWritten = Just written,
             requestPreamble = address,
-            requestClose = not (B.null address),
+            requestClose = not (B.null address) || proxyIdle settings <= mempty,
             requestAttended = if jobHttp2 job then Nothing else Just (attend (shareAttendance (jobShare job)) (requestConn request) . void . closeRegistration)
           }
       !leaving = leave members turns i
@@ -369,8 +381,9 @@ attempt job i member = do
 -- The bytes that tell the upstream of the client.
 announced :: Job -> IO ByteString
 announced job = do
-  to <- trySync (localAddress (connectionOf (requestConn request)))
-  pure (announcement (proxyAnnounce (proxyOwn (jobProxy job))) (peerAddressOf (peer request)) (either (const PeerLocal) (maybe PeerLocal socketAddress) to))
+  -- If it cannot be asked, the request fails: without it, the upstream would be told that the proxy itself asks.
+  to <- localAddress (connectionOf (requestConn request))
+  pure (announcement (proxyAnnounce (proxyOwn (jobProxy job))) (peerAddressOf (peer request)) (maybe PeerLocal socketAddress to))
   where
     request = jobRequest job
 
@@ -381,18 +394,25 @@ answer job member rewriting leaving stays response = do
   back <- succeeded member
   when back (proxyFailed settings (memberName member ++ " answers again"))
   case responseTunnel response of
-    Just _ -> tunnelled job leaving stays response
+    Just _ -> noteForLog request "upstream_status" "101" >> tunnelled job leaving stays response
     Nothing -> do
       status <- statusOf response
+      noteForLog request "upstream_status" (C.pack (show (statusCode status)))
       code <- method request
       -- An early answer, without which the client would be told to send a body that nothing reads.
       declineBody request
       let trailers = jobHttp2 job || planTrailers (jobPlan job)
-      whole <- contentAtHand response
-      asLines <- if trailers || isNothing whole then pure Nothing else passedLines rewriting response
-      fields <- if isNothing asLines then passedHeaders rewriting trailers response else pure []
+      -- 205 has no content, whatever the upstream sends with it.
+      whole <- if status == status205 then pure Nothing else contentAtHand response
+      -- The client may take its time; the upstream's connection is free for others.
+      releaseResponse response
+      -- HTTP/2 has no upgrades, and no field for them.
+      offered <- if statusCode status == 426 && not (jobHttp2 job) then offeredUpgrades response else pure []
+      asLines <- if trailers || isNothing whole || not (null offered) then pure Nothing else passedLines rewriting response
+      fields <- if isNothing asLines then (++ offered) <$> passedHeaders rewriting trailers response else pure []
       reply <- case contentLength response of
         _
+          | status == status205 -> pure (Whole status fields "")
           | Just bytes <- whole -> pure (maybe (Whole status fields bytes) (\given -> Copied status given bytes) asLines)
         Just 0
           | code == MethodHead || status == status304 ->
@@ -410,7 +430,7 @@ answer job member rewriting leaving stays response = do
     settings = proxyOwn (jobProxy job)
     nothing _ = pure ()
     content writer =
-      try (passContent response writer) >>= \case
+      try (passContent (shareBacklog (jobShare job)) response writer) >>= \case
         -- The engine knows whether this client is sent any.
         Right () -> responseTrailers response >>= \fields -> unless (null fields) (writerTrailers writer (passedInterim fields))
         Left (e :: ClientError) -> do
@@ -419,15 +439,6 @@ answer job member rewriting leaving stays response = do
           writerFlush writer
           abortRequest request
           throwIO ConnectionLost
-
--- The content's pieces, as they come.
-passContent :: Response -> Writer -> IO ()
-passContent response writer = go
-  where
-    go = do
-      more <- withResponsePieceAfter response (writerFlush writer) $ \p n ->
-        if n == 0 then pure False else True <$ (unsafePackCStringLen (castPtr p, n) >>= writerPut writer)
-      when more go
 
 -- The engine runs the tunnel when this request's memory has been given back; until then the connection must not be lost.
 tunnelled :: Job -> IO () -> Words -> Response -> IO Reply

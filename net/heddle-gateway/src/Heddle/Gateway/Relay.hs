@@ -8,8 +8,9 @@
 --
 -- What CGI, FastCGI and SCGI have in common. While the handler's thread passes the program's output to the client, a
 -- second thread passes the request's body to the program, and then watches whether the client stays: each direction
--- flows at its own pace, and neither is ever in memory as a whole. A request without a body has no second thread; when its
--- program has been silent for 20 ms, "Heddle.Gateway.Attend" watches its client.
+-- flows at its own pace, and neither is ever in memory as a whole. A request without a body has no second thread, and one
+-- whose body has been received before has one that only passes it on; when their program has been silent for 20 ms,
+-- "Heddle.Gateway.Attend" watches their client.
 --
 -- Until the head of the answer has been understood, whatever fails is answered with a status. Afterwards the connection
 -- is cut short, and the exception that says why is the engine's to report.
@@ -24,6 +25,7 @@ module Heddle.Gateway.Relay
     relay,
     Relayed (..),
     refusal,
+    noteStatus,
     GatewayError (..),
     withHelper,
   )
@@ -37,10 +39,10 @@ import Data.Foldable (traverse_)
 import Data.Maybe (fromMaybe)
 import Heddle.Gateway.Answer
 import Heddle.Gateway.Attend
+import Heddle.Gateway.Content
 import Heddle.Gateway.Failure
-import Heddle.Gateway.Place
 import Heddle.Http
-import Heddle.Http.Borrowed (noteUpstreamTime, requestConn)
+import Heddle.Http.Borrowed (noteForLog, noteUpstreamTime, requestConn)
 import Heddle.IO.Registration (Interest (..), hungUp, isClosing, waitUntil, wakeReader)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
@@ -127,62 +129,57 @@ pattern WordGone = 1
 -- 1: a piece of the body was passed on.
 pattern WordBegan = 2
 
--- | Pass a request on and its answer back. Nothing of the request's body has been read.
+-- | Pass a request on with its content, and its answer back.
 --
 -- [Blocks]: parks.
 -- [Masking]: interruptible; then the program is told, as when the client goes.
 -- [Throws]: 'GatewayError' when the answer had begun; 'ConnectionLost' when the client has gone; a 'BodyError' when the
--- request's body was refused or came too slowly, of which the program sees only that it is told to end.
+-- request's body was refused or came too slowly, of which the program sees only that it is told to end; an 'IOError' when
+-- content that was received before cannot be read from its file.
 -- [Threads]: the handler's.
-relay :: RelaySettings -> Request -> Place -> Backend -> IO Relayed
-relay settings request place backend = do
+relay :: RelaySettings -> Request -> Content -> Backend -> IO Relayed
+relay settings request content backend = do
   words' <- newWords 4
   fault <- newRef Nothing
   start@(Deadline began) <- monotonicNow
   writeWord words' WordFed began
-  left <- bodyLeft request
   major <- httpMajor request
-  let bodied = left /= Just 0 && null (placeQuery place)
-      gone = atomicWrite words' WordGone 1 >> backendAbort backend
+  let gone = atomicWrite words' WordGone 1 >> backendAbort backend
       -- With HTTP/2 the engine interrupts the handler when the client goes.
       watches = major < 2
-  attended <- newRef (if watches && not bodied then Nothing else Just (pure False))
+      readsClient = case content of
+        Passing _ -> True
+        _ -> False
+  attended <- newRef (if watches && not readsClient then Nothing else Just (pure False))
   let watch = mask_ (attend (attendanceFor (relayAttendances settings) request) (requestConn request) gone >>= writeRef attended . Just)
       run = answer settings request backend start (Exchange words' fault attended watch) `onException` backendAbort backend
       -- The thread that found the client gone may not have aborted yet; afterwards its doing so changes nothing.
       leave = readRef attended >>= traverse_ (\over -> over >>= \found -> when found (backendAbort backend))
-  if bodied
-    then askForBody request >> withHelper "gateway/client" (client request backend words' fault gone watches) run
-    else backendFed backend >> run `finally` leave
+  case content of
+    Passing _ -> askForBody request >> withHelper "gateway/client" (client request backend words' fault gone watches) run
+    Received n open | n > 0 -> open >>= \piece -> withHelper "gateway/content" (feed backend words' piece `catchSync` \e -> writeRef fault (Just e) >> gone) run `finally` leave
+    _ -> backendFed backend >> run `finally` leave
 
 -- What the threads share: words, and what is wrong with the request's body; how the client ceases to be watched, once it is; and
 -- how it comes to be, while the program is silent.
 data Exchange = Exchange
   { exchangeWords :: !Words,
-    exchangeFault :: !(Ref (Maybe BodyError)),
+    exchangeFault :: !(Ref (Maybe SomeException)),
     exchangeAttended :: !(Ref (Maybe (IO Bool))),
     exchangeWatch :: !(IO ())
   }
 
 -- The second thread. How long the client may take over its body, the engine judges, which counts only the time that the
 -- client is waited for: a program that reads slowly does not make the client look slow.
-client :: Request -> Backend -> Words -> Ref (Maybe BodyError) -> IO () -> Bool -> IO ()
-client request backend words' fault gone watches = (feed >> when watches (watch >> gone)) `catchSync` failed
+client :: Request -> Backend -> Words -> Ref (Maybe SomeException) -> IO () -> Bool -> IO ()
+client request backend words' fault gone watches = (feed backend words' (readBody request) >> when watches (watch >> gone)) `catchSync` failed
   where
-    failed e = writeRef fault (bodyFault e) >> gone
-    bodyFault e = case fromException e of
-      Just BodyCutShort -> Nothing
-      other -> other
-    feed = do
-      piece <- readBody request
-      if B.null piece
-        then backendFed backend
-        else do
-          writeWord words' WordBegan 1
-          taken <- backendFeed backend piece
-          Deadline now <- monotonicNow
-          atomicWrite words' WordFed now
-          when taken feed
+    -- That the client has gone is no fault of the body, and is what 'received' takes the absence of one for.
+    failed e = writeRef fault (if isGone e then Nothing else Just e) >> gone
+    isGone e = case (fromException e, fromException e) of
+      (Just BodyCutShort, _) -> True
+      (_, Just ConnectionLost) -> True
+      _ -> False
     registration = requestConn request
     -- Input that comes meanwhile is the next request's: its token goes back to the engine. Masked, so that no interruption
     -- comes between taking the token and noting it.
@@ -193,6 +190,19 @@ client request backend words' fault gone watches = (feed >> when watches (watch 
       unless (hung || closing) $ do
         waitUntil registration Readable never `onException` when taken (wakeReader registration)
         looking True
+
+-- Pass the body on, up to its end or until the program takes no more of it. A piece that has been taken counts as begun,
+-- whenever this is interrupted: without it the body is not whole any more.
+feed :: Backend -> Words -> IO ByteString -> IO ()
+feed backend words' next' = do
+  piece <- mask_ (next' >>= \piece -> piece <$ unless (B.null piece) (writeWord words' WordBegan 1))
+  if B.null piece
+    then backendFed backend
+    else do
+      taken <- backendFeed backend piece
+      Deadline now <- monotonicNow
+      atomicWrite words' WordFed now
+      when taken (feed backend words' next')
 
 -- Receive. A program that was told to end because of the client has not failed, and an answer that it still ended in peace
 -- is not one to this request.
@@ -234,6 +244,12 @@ next settings backend exchange = do
           if later > now then go later else Failed TooLate <$ backendAbort backend
         other -> pure other
 
+-- | Note for logs what a program or server has answered, or what its failure is answered with.
+--
+-- [Cost]: an allocation.
+noteStatus :: Request -> Status -> IO ()
+noteStatus request status = noteForLog request "upstream_status" (C.pack (show (statusCode status)))
+
 answer :: RelaySettings -> Request -> Backend -> Deadline -> Exchange -> IO Relayed
 answer settings request backend (Deadline start) exchange = heading 0 B.empty
   where
@@ -241,9 +257,11 @@ answer settings request backend (Deadline start) exchange = heading 0 B.empty
     took = monotonicNow >>= \(Deadline now) -> noteUpstreamTime request (Nanos (now - start))
     failed failure = do
       took
+      answered (failureStatus failure)
       told (describeFailure failure)
       backendAbort backend
       pure (Answered (refusal failure))
+    answered = noteStatus request
     told why = relayTell settings (backendName backend ++ " " ++ why)
     heading from bytes =
       next settings backend exchange >>= \case
@@ -274,8 +292,10 @@ answer settings request backend (Deadline start) exchange = heading 0 B.empty
           drain
           pure (Elsewhere path)
         Right (Answer status fields' len) -> do
+          answered status
           verb <- method request
-          let silent = verb == MethodHead || statusForbidsContent status
+          let reset = status == status205
+              silent = verb == MethodHead || reset || statusForbidsContent status
               begun body =
                 try (replyNow request body >> when silent drain) >>= \case
                   Right () -> pure (Answered (Replied status))
@@ -284,6 +304,8 @@ answer settings request backend (Deadline start) exchange = heading 0 B.empty
                     out <- replyBegun request
                     if out then throwIO broken else failed failure
           case len of
+            -- It has no content, whatever the program sends with it.
+            _ | reset -> begun (Whole status fields' "")
             _ | silent -> begun (maybe (Stream status fields' nowhere) (\n -> StreamOf status fields' n nowhere) len)
             Just n
               | B.length rest >= n -> do

@@ -6,8 +6,8 @@
 -- Stability   : stable
 --
 -- SCGI is CGI over a connection: the variables in one netstring, then the body; the answer, up to the connection's end.
--- So connections are not kept. The protocol wants the body's length first: a body of unknown length is gathered up to
--- 'scgiGather' bytes, and refused with 411 beyond.
+-- So connections are not kept. The protocol wants the body's length first: a body without a length is received before the
+-- application is asked.
 --
 -- Cost: a connection for each request; four system calls besides the client's.
 -- Owner: 'withScgi'.
@@ -34,13 +34,14 @@ import Foreign.Ptr (castPtr)
 import Heddle.Gateway.Answer
 import Heddle.Gateway.Attend (Attendances, withAttendances)
 import Heddle.Gateway.Cgi (LocalRedirects, redirectClients)
+import Heddle.Gateway.Content
 import Heddle.Gateway.Environment
 import Heddle.Gateway.Failure
 import Heddle.Gateway.Place
 import Heddle.Gateway.Relay
 import Heddle.Gateway.Slots
 import Heddle.Gateway.Upstreams
-import Heddle.Http
+import Heddle.Http.Borrowed (noteForLog)
 import Heddle.IO (Runtime)
 import Heddle.IO.Registration
 import Heddle.Prim.Buffer (bufferSize, withBuffer)
@@ -63,16 +64,13 @@ data ScgiSettings = ScgiSettings
     scgiConnect :: !Nanos,
     -- | How long an application may be silent while its client is, too.
     scgiSilence :: !Nanos,
-    -- | The most bytes of a body whose length is not known.
-    scgiGather :: !Int,
     scgiLimits :: !AnswerLimits,
     -- | Hears of what goes wrong.
     scgiTell :: !(String -> IO ()),
     scgiElsewhere :: !LocalRedirects
   }
 
--- | 64 connections and 256 waiting requests, for 10 seconds each; 5 seconds to connect; a minute of silence; 1 MB
--- gathered.
+-- | 64 connections and 256 waiting requests, for 10 seconds each; 5 seconds to connect; a minute of silence.
 defaultScgiSettings :: [SockAddr] -> ByteString -> ScgiSettings
 defaultScgiSettings addresses root =
   ScgiSettings
@@ -84,7 +82,6 @@ defaultScgiSettings addresses root =
       scgiWait = seconds 10,
       scgiConnect = seconds 5,
       scgiSilence = seconds 60,
-      scgiGather = 1048576,
       scgiLimits = defaultAnswerLimits,
       scgiTell = \_ -> pure (),
       scgiElsewhere = redirectClients
@@ -129,58 +126,45 @@ scgiServers = upstreamsUp . scgiUpstreams
 scgiGateway :: Scgi -> Gateway
 scgiGateway scgi place request
   | hidesDots (placeRest place) = pure hidesDotsReply
-  | otherwise = do
-    left <- bodyLeft request
-    case left of
-      Nothing | null (placeQuery place) -> gather 0 [] >>= maybe (pure (Whole status411 [] "")) (ask scgi place request . Just)
-      _ -> ask scgi place request Nothing
+  | otherwise = withContent request place asked >>= either refused id
   where
-    -- The whole body, if it is not longer than the bound.
-    gather n pieces
-      | n > scgiGather (scgiSettings scgi) = pure Nothing
-      | otherwise = do
-        piece <- readBody request
-        if B.null piece then pure (Just (B.concat (reverse pieces))) else gather (n + B.length piece) (piece : pieces)
-
-ask :: Scgi -> Place -> Request -> Maybe ByteString -> IO Reply
-ask scgi place request gathered = mask $ \restore -> do
-  variables <- variablesOf request place script
-  waiting <- deadlineIn (scgiWait settings)
-  granted <- acquireSlotUntil (scgiSlots scgi) waiting
-  if not granted
-    then refused TooBusy
-    else do
-      relayed <- exchange restore variables `onException` releaseSlot (scgiSlots scgi)
-      releaseSlot (scgiSlots scgi)
-      case relayed of
-        Answered reply -> pure reply
-        NotAnswered failure -> refused failure
-        Elsewhere path
-          | placeHops place >= 10 -> refused (BadAnswer "it redirects in circles")
-          | otherwise -> restore (scgiElsewhere settings place path request)
-  where
+    asked content = mask $ \restore -> do
+      variables <- variablesOf request place content script
+      waiting <- deadlineIn (scgiWait settings)
+      granted <- acquireSlotUntil (scgiSlots scgi) waiting
+      if not granted
+        then pure (refused TooBusy)
+        else do
+          relayed <- exchange restore content variables `onException` releaseSlot (scgiSlots scgi)
+          releaseSlot (scgiSlots scgi)
+          pure $ case relayed of
+            Answered reply -> pure reply
+            NotAnswered failure -> refused failure
+            Elsewhere path
+              | placeHops place >= 10 -> refused (BadAnswer "it redirects in circles")
+              | otherwise -> scgiElsewhere settings place path request
     settings = scgiSettings scgi
     prefix = pathBytes (placePrefix place)
-    rest = pathBytes (placeRest place)
-    script = Script prefix (if placeSlash place && not (B.null rest) then rest <> "/" else rest) (scgiRoot settings <> prefix) (scgiRoot settings)
+    script = Script prefix (placeBelow place) (scgiRoot settings <> prefix) (scgiRoot settings)
     name = "SCGI " ++ C.unpack (placePath place)
-    refused failure = refusal failure <$ scgiTell settings (name ++ " " ++ describeFailure failure)
+    refused failure = refusal failure <$ noteStatus request (failureStatus failure) <* scgiTell settings (name ++ " " ++ describeFailure failure)
     relaying = RelaySettings (scgiSilence settings) (scgiLimits settings) (scgiTell settings) (scgiAttendances scgi)
-    exchange restore variables =
+    exchange restore content variables =
       connectTo (scgiUpstreams scgi) True >>= \case
         Left failure -> pure (NotAnswered failure)
         Right connected -> do
-          relayed <- restore (converse variables (connectedTo connected)) `onException` dropConnection connected
-          relayed <$ dropConnection connected
-    converse variables registration = do
+          noteForLog request "upstream_addr" (connectedAddress connected)
+          relayed <- restore (converse content variables (connectedTo connected)) `onException` dropConnection (scgiUpstreams scgi) connected
+          relayed <$ dropConnection (scgiUpstreams scgi) connected
+    converse content variables registration = do
       patience <- deadlineIn (scgiSilence settings)
-      sent <- sendBy patience registration (opening (scgiVariables settings ++ variables) <> fromMaybe B.empty gathered)
+      sent <- sendBy patience registration (opening (scgiVariables settings ++ variables))
       if sent
-        then relay relaying request place (backend registration)
+        then relay relaying request content (backend registration)
         else pure (NotAnswered EndedEarly)
     -- The body's length comes first, and is always there.
     opening variables =
-      let len = maybe (fromMaybe "0" (lookup "CONTENT_LENGTH" variables)) (C.pack . show . B.length) gathered
+      let len = fromMaybe "0" (lookup "CONTENT_LENGTH" variables)
           pairs = ("CONTENT_LENGTH", len) : ("SCGI", "1") : [v | v@(n, _) <- variables, n `notElem` ["CONTENT_LENGTH", "SCGI"]]
           block = B.concat [B.concat [n, "\0", v, "\0"] | (n, v) <- pairs]
        in B.concat [C.pack (show (B.length block)), ":", block, ","]

@@ -45,7 +45,7 @@ import Data.Primitive.SmallArray (SmallArray, indexSmallArray, sizeofSmallArray)
 import Data.Word (Word64)
 import Heddle.Bytes.Hash (HashKey (..), sipHash13)
 import Heddle.Gateway.Proxy.Settings
-import Heddle.Http.Client (Url (..), renderOrigin)
+import Heddle.Http.Client (Origin (..), Place (..), Url (..), originAuthority, renderOrigin)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline (..), Nanos (..), after)
 
@@ -53,6 +53,8 @@ import Heddle.Prim.Clock (Deadline (..), Nanos (..), after)
 data Member = Member
   { memberUpstream :: !Upstream,
     memberName :: !String,
+    -- | For logs, as @192.0.2.7:80@.
+    memberAddress :: !ByteString,
     -- | Word 0: failures in a row. Word 1: until when it is left out. Word 2: 1 while checks find it down.
     memberHealth :: !Words,
     memberHash :: !Word64
@@ -62,8 +64,13 @@ data Member = Member
 newMember :: Upstream -> IO Member
 newMember upstream = do
   health <- newWords 3
-  let name = renderOrigin (urlOrigin (upstreamUrl upstream))
-  pure (Member upstream name health (hashOf (C.pack name)))
+  let origin = urlOrigin (upstreamUrl upstream)
+      name = renderOrigin origin
+      address = case originPlace origin of
+        UnixSocket path -> "unix:" <> path
+        -- With the port also where the scheme has it.
+        Tcp _ port -> originAuthority origin {originSecure = port /= 443}
+  pure (Member upstream name address health (hashOf (C.pack name)))
 
 -- Fixed, so that every process and every start agrees where a key belongs.
 hashOf :: ByteString -> Word64

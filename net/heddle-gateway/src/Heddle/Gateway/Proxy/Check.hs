@@ -18,7 +18,6 @@ where
 import Control.Monad (unless, when)
 import Heddle.Gateway.Proxy.Balance
 import Heddle.Gateway.Proxy.Settings
-import Heddle.Http (statusCode)
 import Heddle.Http.Client
 import Heddle.IO (Runtime)
 import Heddle.IO.Parker (Parker, closeParker, isClosed, newParker, parkUntil, prepare)
@@ -30,8 +29,8 @@ import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
 -- | Run while the upstreams are checked.
 --
 -- [Blocks]: as the body does; then until the checks under way have been cut.
-withChecks :: Runtime -> ProxySettings -> Check -> [Member] -> IO a -> IO a
-withChecks runtime settings check members body =
+withChecks :: Runtime -> ProxySettings -> Client -> Check -> [Member] -> IO a -> IO a
+withChecks runtime settings forwarding check members body =
   bracket (newClientOn runtime clientSettings) closeClient $ \client ->
     bracket (started client members) ended (const body)
   where
@@ -40,8 +39,7 @@ withChecks runtime settings check members body =
         { clientConnect = checkWithin check,
           clientHead = checkWithin check,
           clientSecure = proxySecure settings,
-          clientAgent = "heddle-check",
-          clientIdle = checkEvery check
+          clientAgent = "heddle-check"
         }
     started client = \case
       [] -> pure []
@@ -54,7 +52,7 @@ withChecks runtime settings check members body =
       parker <- newParker runtime
       over <- newWaitCell
       _ <-
-        forkMasked (\restore -> (labelMe ("gateway/proxy/check/" ++ memberName member) >> restore (checking settings check client parker member)) `finally` unpark over)
+        forkMasked (\restore -> (labelMe ("gateway/proxy/check/" ++ memberName member) >> restore (checking settings forwarding check client parker member)) `finally` unpark over)
           `onException` closeParker parker
       pure (parker, over, client)
     -- A request under way ends by its own deadline.
@@ -62,15 +60,24 @@ withChecks runtime settings check members body =
       mapM_ (\(parker, _, _) -> closeParker parker) threads
       mapM_ (\(_, over, _) -> uninterruptibleMask_ (park over)) threads
 
-checking :: ProxySettings -> Check -> Client -> Parker -> Member -> IO ()
-checking settings check client parker member = go
+checking :: ProxySettings -> Client -> Check -> Client -> Parker -> Member -> IO ()
+checking settings forwarding check client parker member = go
   where
+    origin = urlOrigin (upstreamUrl (memberUpstream member))
+    -- An upstream that serves one connection after the other would wait at a kept one: at the check's, or at one of the requests'.
+    asked deadline =
+      (requestTo "GET" origin (checkTarget check))
+        { requestUntil = deadline,
+          requestClose = True,
+          requestAttended = Just (\_ -> (False <$) <$> makeWay forwarding origin)
+        }
     go = do
       prepare parker
       closed <- isClosed parker
       unless closed $ do
         deadline <- deadlineIn (checkWithin check)
-        result <- trySync $ withResponse client ((requestTo "GET" (urlOrigin (upstreamUrl (memberUpstream member))) (checkTarget check)) {requestUntil = deadline}) (pure . statusCode . responseStatus)
+        result <- trySync $ withResponse client (asked deadline) (pure . statusCode . responseStatus)
+        -- Whatever keeps it from answering in time is what a check looks for; the message has the cause.
         let up = either (const False) (\code -> code >= 200 && code < 400) result
         news <- markChecked member up
         when news . proxyFailed settings $

@@ -33,7 +33,7 @@ import Data.ByteString.Unsafe (unsafePackCStringLen)
 import Data.ByteString.Unsafe qualified as B (unsafeDrop, unsafeIndex)
 import Data.Char (isDigit)
 import Data.Foldable (foldlM)
-import Data.Maybe (fromMaybe)
+import Data.Maybe (fromMaybe, isNothing, listToMaybe)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
@@ -42,9 +42,10 @@ import Heddle.Bytes.Write (byte, bytes, pokeWrite)
 import Heddle.Gateway.Ascii (lowered)
 import Heddle.Gateway.Place (hidesDots)
 import Heddle.Gateway.Proxy.Address
+import Heddle.Gateway.Proxy.Forwarded (forwardedClients)
 import Heddle.Gateway.Proxy.Settings
 import Heddle.Http
-import Heddle.Http.Borrowed (foldRequestHeaders, hasHeader, requestHeadBytes, withPath)
+import Heddle.Http.Borrowed (addedHeadersFrom, foldRequestHeaders, hasHeader, requestHeadBytes)
 import Heddle.Http.Client (Url (..), originAuthority)
 import Heddle.Http.UriPath
 
@@ -76,11 +77,12 @@ data Framed
 -- | Why a request is not forwarded: what to answer, and a sentence.
 data Unplanned = Unplanned !Status !ByteString
 
--- | Plan the forwarding of a request, perhaps with another path and query than the client's.
+-- | Plan the forwarding of a request, perhaps with another path and query than the client's, and with the user whose
+-- password this server has checked.
 --
 -- [Threads]: the handler's.
-planOf :: ProxySettings -> Maybe ByteString -> Request -> IO (Either Unplanned Plan)
-planOf settings instead request =
+planOf :: ProxySettings -> Maybe ByteString -> Maybe ByteString -> Request -> IO (Either Unplanned Plan)
+planOf settings instead user request =
   restOf (proxyPrefix settings) instead request >>= \case
     Left refusal -> pure (Left refusal)
     Right rest -> do
@@ -98,7 +100,12 @@ planOf settings instead request =
             Just 0 -> Bodiless
             Just n -> Counted n
             Nothing -> InChunks
-          !named = if null options then [] else filter (`notElem` ["close", "keep-alive", "upgrade", "te"]) options
+          !nominated = if null options then [] else filter (`notElem` ["close", "keep-alive", "upgrade", "te"]) options
+          -- A checked password is the server's own, and the name is told by the server.
+          !named = if null user then nominated else "authorization" : "x-remote-user" : nominated
+          !told = maybe "" userLine user
+          -- What the client's Connection names is the client's: it does not take away what the server has added.
+          !added = addedHeadersFrom request
           !clientText = peerText from
       upgrade <- if not (null options) && "upgrade" `elem` options && framing == Bodiless then upgradeOf request else pure Nothing
       hops <- if code == MethodOptions then header request HeaderMaxForwards else pure Nothing
@@ -111,8 +118,8 @@ planOf settings instead request =
             planRest = rest,
             planHost = authority,
             -- A line grows by the space that it may have lacked, and has four bytes at least.
-            planRoom = size + size `quot` 4 + claimsRoom + B.length fewer,
-            planWrite = \p -> foldRequestHeaders request (passed (code == MethodOptions) trusted named) p >>= claims >>= pokeWrite (bytes fewer),
+            planRoom = size + size `quot` 4 + claimsRoom + B.length fewer + B.length told,
+            planWrite = \p -> foldRequestHeaders request (passed (code == MethodOptions) trusted named added) p >>= claims >>= pokeWrite (bytes fewer <> bytes told),
             planUpgrade = upgrade,
             planExpects = framing /= Bodiless && expects,
             planTrailers = trailers,
@@ -121,8 +128,8 @@ planOf settings instead request =
           }
 
 -- Write a header line, if it is passed on: the next address.
-passed :: Bool -> Bool -> [ByteString] -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO (Ptr Word8)
-passed counted trusted named p known n nameLength v valueLength
+passed :: Bool -> Bool -> [ByteString] -> Ptr Word8 -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO (Ptr Word8)
+passed counted trusted nominated added p known n nameLength v valueLength
   | known >= 0 =
     if isLeftOut (toEnum known) || (known == fromEnum HeaderXRealIp && not trusted) || (known == fromEnum HeaderMaxForwards && counted)
       then pure p
@@ -138,6 +145,7 @@ passed counted trusted named p known n nameLength v valueLength
         if lowered name `elem` named || dropsOther trusted name then pure p else line
       else line
   where
+    named = if n >= added then [] else nominated
     line = do
       copyBytes p n nameLength
       let q = p `plusPtr` nameLength
@@ -180,9 +188,9 @@ upgradeOf :: Request -> IO (Maybe ByteString)
 upgradeOf request = do
   major <- httpMajor request
   minor <- httpMinor request
-  values <- valuesOf request HeaderUpgrade
-  pure $ case values of
-    [value]
+  asked <- header request HeaderUpgrade
+  pure $ case asked of
+    Just value
       | major == 1,
         minor == 1,
         not (B.null value),
@@ -197,7 +205,7 @@ data Claims = Claims !Int !(Ptr Word8 -> IO (Ptr Word8))
 -- What this proxy says itself: where the request comes from, and that it has passed here.
 claimsOf :: ProxySettings -> Request -> Bool -> PeerAddress -> ByteString -> ByteString -> IO Claims
 claimsOf settings request trusted from clientText authority = do
-  via <- hasHeader request HeaderVia >>= \has -> if has then B.intercalate ", " <$> valuesOf request HeaderVia else pure ""
+  via <- fromMaybe "" <$> header request HeaderVia
   others <- joined HeaderXForwardedFor
   othersForwarded <- joined HeaderForwarded
   scheme <- first HeaderXForwardedProto ownScheme
@@ -247,14 +255,10 @@ claimsOf settings request trusted from clientText authority = do
 -- What upstreams are chosen by.
 keyOf :: ProxySettings -> Request -> Bool -> ByteString -> IO ByteString
 keyOf settings request trusted clientText = case proxyBalance settings of
-  ByAddress | trusted -> lastOr clientText . concatMap listed <$> valuesOf request HeaderXForwardedFor
+  ByAddress | trusted -> maybe clientText peerText . listToMaybe <$> forwardedClients (proxyTrusted settings) request
   ByAddress -> pure clientText
   ByHeader name -> fromMaybe clientText <$> headerNamed request name
   _ -> pure ""
-  where
-    lastOr other = \case
-      [] -> other
-      values -> last values
 
 -- How many proxies the request may still pass, after this one (RFC 9110, section 7.6.2). What is no number is left out, as
 -- is a limit that nobody reaches.
@@ -262,6 +266,12 @@ fewerHops :: Maybe ByteString -> ByteString
 fewerHops = \case
   Just digits | not (B.null digits), B.length digits <= 9, C.all isDigit digits, Just (n, _) <- C.readInt digits, n > 0 -> "Max-Forwards: " <> C.pack (show (n - 1)) <> "\r\n"
   _ -> ""
+
+-- Who the client is. A name that no header can have is not told.
+userLine :: ByteString -> ByteString
+userLine user
+  | B.null user || B.any (\b -> b < 0x20 || b == 0x7F) user = ""
+  | otherwise = "X-Remote-User: " <> user <> "\r\n"
 
 -- What belongs to a connection, or is written afresh.
 isLeftOut :: KnownHeader -> Bool
@@ -293,7 +303,7 @@ dropsOther trusted spelt
   where
     name = lowered spelt
     hyphened = C.map (\c -> if c == '_' then '-' else c) name
-    isForwarding n = "x-forwarded" `B.isPrefixOf` n || n == "x-real-ip" || n == "forwarded"
+    isForwarding n = "x-forwarded" `B.isPrefixOf` n || n `elem` ["x-real-ip", "forwarded", "x-remote-user"]
     framingNames = ["content-length", "transfer-encoding", "host", "connection"]
 
 -- The elements of a list in a header's value.
@@ -310,8 +320,7 @@ restOf prefix instead request =
     AsteriskForm -> pure (if B.null prefix then Right "*" else Left elsewhere)
     OriginForm -> do
       whole <- target request
-      path <- withPath request (\_ n -> pure n)
-      pure (after' (B.take path whole) (B.drop path whole))
+      pure (uncurry after' (C.break (== '?') whole))
     _ -> do
       path <- rawPath request
       asked <- query request
@@ -321,11 +330,20 @@ restOf prefix instead request =
     after' path asked
       | plain path, Just rest <- below path = Right (rest <> asked)
       | otherwise = case decodePath path of
+        Left PathEncodedSlash -> encoded path asked
         Left e -> Left (Unplanned (pathErrorStatus e) (pathErrorText e))
         Right decoded | hidesDots (pathRelative decoded) -> Left (Unplanned status400 "The path has a dot segment with a parameter.")
         Right decoded -> case below path of
           Just rest | not (hasDots path) -> Right (rest <> asked)
           _ -> maybe (Left elsewhere) (Right . (<> asked)) (below (encodePath decoded))
+    -- Both readings of encoded slashes are below the prefix, or the upstream could take the path for one beside it.
+    encoded path asked = case decodeBothWays path of
+      Left e -> Left (Unplanned (pathErrorStatus e) (pathErrorText e))
+      Right (octets, slashes)
+        | any (hidesDots . pathRelative) [octets, slashes] -> Left (Unplanned status400 "The path has a dot segment with a parameter.")
+        | isNothing (below (encodePath slashes)) -> Left elsewhere
+        | Just rest <- below path, not (hasDots path) -> Right (rest <> asked)
+        | otherwise -> maybe (Left elsewhere) (Right . (<> asked)) (below (encodePath octets))
     elsewhere = Unplanned status404 "Nothing is forwarded from this path."
     below path
       | B.null prefix = Just path
@@ -380,7 +398,7 @@ headFor settings upstream base planned = do
     final =
       ["Expect: 100-continue\r\n" | planExpects planned] ++ ["TE: trailers\r\n" | planTrailers planned] ++ case planUpgrade planned of
         Just protocol -> ["Connection: Upgrade", also ", TE", "\r\nUpgrade: ", protocol, "\r\n\r\n"]
-        Nothing | proxyAnnounce settings /= announcesNothing -> ["Connection: close", also ", TE", "\r\n\r\n"]
+        Nothing | proxyAnnounce settings /= announcesNothing || proxyIdle settings <= mempty -> ["Connection: close", also ", TE", "\r\n\r\n"]
         Nothing -> [also "Connection: TE\r\n", "\r\n"]
     also option = if planTrailers planned then option else ""
     announcesNothing = minBound

@@ -17,6 +17,7 @@ module Heddle.Gateway.Proxy.ResponseHead
     passedHeaders,
     passedLines,
     passedInterim,
+    offeredUpgrades,
     announcedLength,
     statusOf,
 
@@ -66,10 +67,15 @@ statusOf response
 
 -- | The length that a response announces though it has no content: to HEAD, and of status 304.
 announcedLength :: Response -> IO (Maybe Int)
-announcedLength response =
-  responseHeader response HeaderContentLength >>= \case
-    Just digits | not (B.null digits), B.length digits <= 18, C.all isDigit digits -> pure (fst <$> C.readInt digits)
-    _ -> pure Nothing
+announcedLength response = alone <$> foldResponseHeaders response framing []
+  where
+    framing acc known _ _ v vn
+      | known == fromEnum HeaderContentLength || known == fromEnum HeaderTransferEncoding = (: acc) <$> borrowed v vn
+      | otherwise = pure acc
+    alone = \case
+      [digits] | not (B.null digits), B.length digits <= 18, C.all isDigit digits -> fst <$> C.readInt digits
+      -- None, or a contradiction.
+      _ -> Nothing
 
 -- | The headers for the client, with Trailer if it is sent trailers. Their bytes are the response's.
 passedHeaders :: Rewriting -> Bool -> Response -> IO [Header]
@@ -93,6 +99,14 @@ passedHeaders rewriting trailers response = do
               | known == fromEnum HeaderLocation -> Header name (rewriteLocation rewriting value) : acc
               | known == fromEnum HeaderSetCookie -> Header name (rewriteCookie rewriting value) : acc
               | otherwise -> Header name value : acc
+
+-- | The protocols of a response of status 426, which says by them what it requires.
+--
+-- [Source]: RFC 9110, sections 15.5.22 and 7.8.
+offeredUpgrades :: Response -> IO [Header]
+offeredUpgrades response = do
+  values <- reverse <$> foldResponseHeaders response (\acc known _ _ v vn -> if known == fromEnum HeaderUpgrade && vn > 0 then (: acc) <$> B.packCStringLen (castPtr v, vn) else pure acc) []
+  pure (if null values then [] else [Header "Upgrade" (B.intercalate ", " values), Header "Connection" "Upgrade"])
 
 -- | The same as lines, if none of them must change, for a client of HTTP/1 that is sent no trailers. They can be written as long as
 -- the response is valid.

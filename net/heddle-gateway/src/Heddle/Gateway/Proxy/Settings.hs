@@ -77,7 +77,7 @@ data Check = Check
 defaultCheck :: ByteString -> Check
 defaultCheck target = Check target (seconds 5) (seconds 2)
 
--- | How a proxy works. Numbers of connections are for each upstream and capability.
+-- | How a proxy works.
 data ProxySettings = ProxySettings
   { -- | Below which path of this server the proxy is: @\/app@, or empty for all paths. It is replaced by the path of the upstream's
     -- URL, and put back in Location and in the paths of cookies.
@@ -91,15 +91,23 @@ data ProxySettings = ProxySettings
     proxyConnect :: !Nanos,
     -- | How long an upstream may take until its answer begins.
     proxyAnswer :: !Nanos,
-    -- | How long a request waits for a connection when all are in use.
+    -- | How long a request waits for a connection when 'proxyConnections' are in use.
     proxyQueue :: !Nanos,
     -- | How slowly an upstream may take a request's body and send an answer's.
     proxyPace :: !Pace,
     -- | How long a tunnel, such as a WebSocket, may be silent in both directions.
     proxySilence :: !Nanos,
-    -- | How long an unused connection is kept.
+    -- | How long an unused connection is kept. With no time at all none is: each request has a connection of its own, and says that it closes, for
+    -- upstreams that serve one connection after the other.
     proxyIdle :: !Nanos,
-    proxyConnections :: !Int,
+    -- | Most connections to each upstream, of all capabilities together; further requests wait, first come, first served. With a limit
+    -- the capabilities share their connections.
+    proxyConnections :: !(Maybe Int),
+    -- | How much of an answer is taken from the upstream when its client does not take it, so that a slow client does not occupy the
+    -- upstream. All answers of a capability may have 64 times as much.
+    --
+    -- [Units]: bytes.
+    proxyBuffer :: !Int,
     -- | How many upstreams one request may be tried on.
     proxyTries :: !Int,
     -- | After how many failures in a row an upstream is left out for a while.
@@ -118,9 +126,9 @@ data ProxySettings = ProxySettings
     proxyFailed :: !(String -> IO ())
   }
 
--- | In turns; the client's Host; nobody trusted; 5 s to connect, 60 s to answer, 5 s in the queue, at least 240 B/s after
--- 60 s, tunnels silent for an hour, connections kept 60 s, 256 of them; three upstreams tried; left out after 3 failures
--- for 1 to 30 s; no checks, no announcement; heads of 32 KB; failures are lines on standard error.
+-- | In turns; the client's Host; nobody trusted; 5 s to connect, 60 s to answer, 60 s in the queue, at least 240 B/s after
+-- 60 s, tunnels silent for an hour, connections kept 60 s, as many as there are requests; three upstreams tried; left out after 3 failures
+-- for 1 to 30 s; no checks, no announcement; heads of 32 KB, 1 MB of an answer for a slow client; failures are lines on standard error.
 defaultProxySettings :: ByteString -> [Upstream] -> ProxySettings
 defaultProxySettings prefix upstreams =
   ProxySettings
@@ -131,11 +139,12 @@ defaultProxySettings prefix upstreams =
       proxyTrusted = [],
       proxyConnect = seconds 5,
       proxyAnswer = seconds 60,
-      proxyQueue = seconds 5,
+      proxyQueue = seconds 60,
       proxyPace = Pace (seconds 60) 240,
       proxySilence = seconds 3600,
       proxyIdle = seconds 60,
-      proxyConnections = 256,
+      proxyConnections = Nothing,
+      proxyBuffer = 1048576,
       proxyTries = 3,
       proxyFailures = 3,
       proxyBackOff = (seconds 1, seconds 30),

@@ -1,3 +1,5 @@
+{-# LANGUAGE PatternSynonyms #-}
+
 -- |
 -- Module      : Heddle.Gateway.Proxy.Trouble
 -- Description : What a failure of the client means for a proxy
@@ -17,7 +19,8 @@ import Heddle.Gateway.Failure (Failure)
 import Heddle.Gateway.Failure qualified as Gateway
 import Heddle.Http.Client (Stage (..), describeFault)
 import Heddle.Http.Client qualified as Client
-import Heddle.Prim.Errno (describeErrno)
+import Heddle.IO (ConnectError (..))
+import Heddle.Prim.Errno (describeErrno, pattern EADDRNOTAVAIL, pattern EMFILE, pattern ENFILE, pattern ENOBUFS, pattern ENOMEM)
 
 -- | A failure, judged.
 data Trouble = Trouble
@@ -42,6 +45,8 @@ data Trouble = Trouble
 troubleOf :: Client.Failure -> Trouble
 troubleOf = \case
   Client.NotResolved why -> unreachable why
+  -- This process has no descriptors, ports or memory left, which says nothing about the upstream.
+  Client.NotConnected errors | any isOurs errors -> judged Gateway.TooBusy True False False
   Client.NotConnected errors -> unreachable (show (length errors) ++ " addresses")
   Client.NotSecured why -> unreachable why
   Client.ProxyRefused code -> unreachable ("a proxy answered with status " ++ show code)
@@ -56,6 +61,9 @@ troubleOf = \case
   Client.GivenUp -> (judged Gateway.EndedEarly False False False) {troubleGone = True}
   other -> judged (Gateway.BadAnswer (show other)) False False False
   where
+    isOurs = \case
+      ConnectFailed _ e -> e `elem` [EMFILE, ENFILE, EADDRNOTAVAIL, ENOMEM, ENOBUFS]
+      ConnectTimedOut _ -> False
     unreachable why = judged (Gateway.Unreachable why) True False True
     lost stage failure = judged failure (stage < SendingRequest) (stage == SendingRequest || stage == AwaitingAnswer) True
     judged failure unsent unheard suspicious = Trouble failure unsent unheard suspicious False 1

@@ -112,7 +112,7 @@ oneWay !silence !pace !state !from !to = do
         else do
           let done = max 0 r
               Pace grace rate = pace
-          s <- writeUntil to (p `plusPtr` done) (n - done) (after (grace + Nanos ((n - done) * 1000000000 `quot` max 1 rate)) (Deadline now))
+          s <- writeUntil to (p `plusPtr` done) (n - done) (after (grace <> Nanos ((n - done) * 1000000000 `quot` max 1 rate)) (Deadline now))
           pure (s >= 0)
 
 -- No system call answers with it.
