@@ -7,8 +7,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,6 +29,32 @@ long heddle_open_following(int root, const char *path, int flags, int cached)
     struct open_how how = { .flags = (uint64_t)(flags | O_CLOEXEC), .resolve = RESOLVE_NO_MAGICLINKS | (cached ? RESOLVE_CACHED : 0) };
     long fd = syscall(SYS_openat2, root, path, &how, sizeof how);
     return fd < 0 ? -(long)errno : fd;
+}
+
+/*
+ * Where a path that RESOLVE_BENEATH refuses leads beneath the root: a symbolic link in it is absolute, or climbs above the root and comes
+ * back. Nothing is opened for reading here. The caller opens the place beneath the root by its own path, so a link that is changed
+ * meanwhile cannot lead out. The answer is the length of the place; -EXDEV if it is outside, or there is no /proc to ask.
+ */
+long heddle_place_within(int root, const char *path, char *place, size_t most)
+{
+    struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS };
+    char name[32], top[PATH_MAX], full[PATH_MAX];
+    long fd = syscall(SYS_openat2, root, path, &how, sizeof how);
+    if (fd < 0) return -(long)errno;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", (int)fd);
+    ssize_t n = readlink(name, full, sizeof full);
+    close((int)fd);
+    snprintf(name, sizeof name, "/proc/self/fd/%d", root);
+    ssize_t t = readlink(name, top, sizeof top);
+    if (n <= 0 || t <= 0 || n == sizeof full || t == sizeof top) return -EXDEV;
+    if (t == 1) t = 0;
+    if (n == t && !memcmp(full, top, (size_t)t)) return most ? (*place = '.', 1) : -ENAMETOOLONG;
+    if (n < t + 2 || memcmp(full, top, (size_t)t) || full[t] != '/') return -EXDEV;
+    size_t length = (size_t)(n - t - 1);
+    if (length > most) return -ENAMETOOLONG;
+    memcpy(place, full + t + 1, length);
+    return (long)length;
 }
 
 /*

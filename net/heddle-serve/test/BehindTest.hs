@@ -34,7 +34,7 @@ tests =
     ]
 
 withRoutes :: [RouteSpec] -> FilePath -> (Routes -> IO a) -> IO a
-withRoutes = withRoutesUnder (ProgramRules [("X_SET", "set")] 64 (seconds 60))
+withRoutes = withRoutesUnder (ProgramRules [("X_SET", "set")] 64 (seconds 60) 0)
 
 withRoutesUnder :: ProgramRules -> [RouteSpec] -> FilePath -> (Routes -> IO a) -> IO a
 withRoutesUnder rules specs directory body = withRuntime defaultConfig $ \runtime ->
@@ -121,7 +121,7 @@ bounds :: IO ()
 bounds = withDirectory $ \directory -> do
   let notes = directory </> "notes"
   script (directory </> "hangs") ["trap 'echo ended >> " ++ notes ++ "; exit 1' TERM", "echo begun >> " ++ notes, "sleep 60 & wait"]
-  withRoutesUnder (ProgramRules [] 1 (seconds 3)) [RouteSpec (RoutePattern "cgi" "") (CgiDirectory directory)] directory $ \routes ->
+  withRoutesUnder (ProgramRules [] 1 (seconds 3) 0) [RouteSpec (RoutePattern "cgi" "") (CgiDirectory directory)] directory $ \routes ->
     withRoutedSite routes (const (pure ())) $ \site -> do
       tasks <- mapM (const (forkTask (asking site "GET" "/cgi/hangs" []))) [1, 2 :: Int]
       mapM_ (\task -> joinTask task >>= assertBool "no answer of the program's" . (>= 500) . answerCode) tasks

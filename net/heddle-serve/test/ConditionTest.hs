@@ -7,10 +7,14 @@ import Control.Monad (forM_, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Data.List.NonEmpty (NonEmpty (..))
 import Data.Maybe (fromMaybe)
+import Heddle.Serve.Internal hiding (siteDirectory)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import SiteFixture
+import SitesTest qualified as Sites
+import System.Directory (createDirectory)
 import System.FilePath ((</>))
 import System.IO (IOMode (..), withBinaryFile)
 import System.Posix.Files (setFileTimes)
@@ -28,6 +32,7 @@ tests =
           testGroup "ranges" [testCase (C.unpack range) (ranged size range expected) | (range, expected) <- ranges size],
           testCase "HEAD and conditions" $ heads size,
           testCase "tagWithoutTimeOfChange: other content of the same size, with its time set back, has another tag" $ tagged size,
+          testCase "copiesHadOtherTags: with mtime-size, copies on two servers have one tag, and conditions and ranges hold on both" $ copies size,
           testProperty "anyRangesAreTheirParts" $ forAll (someRanges size) $ \rs -> ioProperty (True <$ manyRanges size rs)
         ]
       | (kind, size) <- [("a small file", 1000), ("a large file", 100000)]
@@ -55,6 +60,31 @@ tagged size = withSite (file size) $ \site -> do
   -- Another core's cache may trust what it has for a second.
   _ <- eventually "200 with the old tag" (answerCode <$> asking site "GET" "/f.txt" [("If-None-Match", before)]) (== 200)
   pure ()
+
+copies :: Int -> IO ()
+copies size = withDirectory $ \d -> do
+  forM_ ["a", "b"] $ \name -> createDirectory (d </> name) >> file size (d </> name)
+  let served parts name = (Sites.site (d </> name) [name]) {siteFiles = defaultFileOptions {fileTag = parts}}
+      asks parts body = Sites.serving FirstSite (served parts "a" :| [served parts "b"]) $ \running _ -> body $ \name fields -> with running $ \client -> one client "GET" "/f.txt" (("Host", name) : fields)
+      tag answer = maybe (unexpected "an entity tag" (show answer)) pure (answerHeader answer "etag")
+      one client method' path fields = do
+        say client (C.concat ([method', " ", path, " HTTP/1.1\r\n"] ++ [C.concat [n, ": ", v, "\r\n"] | (n, v) <- fields] ++ ["\r\n"]))
+        hear client method' >>= maybe (unexpected "an answer" "none") pure
+  asks TagOfMtimeAndSize $ \get -> do
+    first <- get "a" [] >>= tag
+    second <- get "b" [] >>= tag
+    first @?= second
+    get "b" [("If-None-Match", first)] >>= (@?= 304) . answerCode
+    part <- get "b" [("If-Range", first), ("Range", "bytes=10-19")]
+    (answerCode part, answerBody part) @?= (206, B.take 10 (B.drop 10 (noise size)))
+    -- Another time or size is another version.
+    setFileTimes (d </> "b" </> "f.txt") 1577836801 1577836801
+    _ <- eventually "another tag" (get "b" [] >>= tag) (/= first)
+    pure ()
+  setFileTimes (d </> "b" </> "f.txt") 1577836800 1577836800
+  asks TagOfAll $ \get -> do
+    first <- get "a" [] >>= tag
+    get "b" [("If-None-Match", first)] >>= (@?= 200) . answerCode
 
 modified, earlier, later :: ByteString
 modified = "Wed, 01 Jan 2020 00:00:00 GMT"
@@ -91,6 +121,11 @@ conditions =
     ("If-Unmodified-Since: no time", [("If-Unmodified-Since", "yesterday")], 200),
     ("If-Match decides before If-Unmodified-Since", [("If-Match", "TAG"), ("If-Unmodified-Since", earlier)], 200),
     ("If-Match fails before If-None-Match is asked", [("If-Match", "\"x\""), ("If-None-Match", "TAG")], 412),
+    ("listOnSeveralLinesWasItsFirstLine: If-None-Match", [("If-None-Match", "\"x\""), ("If-None-Match", "TAG")], 304),
+    ("listOnSeveralLinesWasItsFirstLine: If-Match", [("If-Match", "\"x\""), ("If-Match", "TAG")], 200),
+    ("two dates are none", [("If-Modified-Since", modified), ("If-Modified-Since", modified)], 200),
+    ("two ranges on two lines are none", [("Range", "bytes=0-1"), ("Range", "bytes=0-1")], 200),
+    ("two lines of If-Range are no tag", [("If-Range", "TAG"), ("If-Range", "TAG"), ("Range", "bytes=0-1")], 200),
     ("a condition decides before a range", [("If-None-Match", "TAG"), ("Range", "bytes=0-1")], 304),
     ("a range after a condition that lets it pass", [("If-None-Match", "\"x\""), ("Range", "bytes=0-1")], 206),
     ("If-Range: its tag", [("If-Range", "TAG"), ("Range", "bytes=0-1")], 206),

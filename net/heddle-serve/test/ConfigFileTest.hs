@@ -119,6 +119,9 @@ mistakes =
 
 wholes :: Assertion
 wholes = do
+  -- An address belongs to replies of respond alone.
+  wrong ["root: /a", "header: {'**': {location: /x}}"] @?= ["site.yaml:2:27: the header location belongs to the server and cannot be set"]
+  wrong ["root: /a", "routes: {/b: {respond: 302, headers: {location: /x}}}"] @?= []
   wrong ["listen: :80"] @?= ["site.yaml:1:1: there is nothing to serve; give a directory (root), routes, or hosts"]
   wrong ["hosts:", "  - {names: [a.example, b.example], root: /a, tls-cert: a.pem}"] @?= ["site.yaml:2:57: each 'tls-cert' needs its 'tls-key', in the same order; there are 1 and 0"]
   wrong
@@ -270,9 +273,9 @@ checkedInSpite = withDirectory $ \d -> do
   length (problemsOf result) @?= 3
   problems <- maybe (pure []) (checkRest begin) rest
   map renderProblem problems
-    @?= [ d </> "site.yaml:2:7: the directory " ++ d </> "none is not there",
-          d </> "site.yaml:5:22: the directory " ++ d </> "absent is not there",
-          d </> "site.yaml:5:51: the directory " ++ d </> "gone is not there"
+    @?= [ d </> "site.yaml:2:7: cannot serve " ++ d </> "none: no such file or directory (ENOENT)",
+          d </> "site.yaml:5:22: cannot serve " ++ d </> "absent: no such file or directory (ENOENT)",
+          d </> "site.yaml:5:51: cannot serve /x: " ++ d </> "gone: no such file or directory (ENOENT)"
         ]
 
 respelt :: Assertion

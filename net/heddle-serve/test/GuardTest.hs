@@ -7,16 +7,40 @@ import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
 import Control.Monad (forM, forM_, replicateM, replicateM_)
 import Data.Either (isLeft)
+import Data.List.NonEmpty (NonEmpty (..))
 import Data.Maybe (fromJust)
-import Heddle.Gateway.Proxy (PeerAddress (..))
+import Heddle.Gateway.Proxy (PeerAddress (..), ProxySettings (..))
 import Heddle.Prim.Clock (Deadline (..), Nanos (..))
 import Heddle.Serve.Internal
+import Heddle.Testkit.HttpClient
+import SiteFixture hiding (siteDirectory)
+import SitesTest (page, serving, site)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.QuickCheck
 
 tests :: TestTree
-tests = testGroup "Guard" [rates, counts, clients, rules]
+tests = testGroup "Guard" [rates, counts, clients, rules, testCase "aClientWasRefusedForWhatAnotherHadWritten" named]
+
+-- Which of the two headers the proxy has written, nobody can tell.
+named :: IO ()
+named = withDirectory $ \d -> do
+  a <- page d "a" "first"
+  let limited = (site a []) {siteProxy = (siteProxy (site a [])) {proxyTrusted = either error id (parseAccess "127.0.0.1")}, siteGuard = noGuard {guardRate = Just (RateLimit (Nanos 3600000000000) 2)}}
+  serving FirstSite (limited :| []) $ \running _ -> with running $ \client -> do
+    let codes n fields = replicateM n (answerCode <$> ask client "GET" "/" fields)
+        appended n = ("X-Forwarded-For", "192.0.2." <> n)
+        other n = ("Forwarded", "for=192.0.2." <> n)
+    codes 5 [appended "1", other "2"] >>= (@?= [200, 200, 429, 429, 429])
+    codes 3 [appended "2"] >>= (@?= [200, 200, 429])
+    codes 5 [other "3", appended "4"] >>= (@?= [200, 200, 429, 429, 429])
+    codes 3 [other "4"] >>= (@?= [200, 200, 429])
+    -- Nobody has another rate by naming somebody else.
+    codes 1 [appended "5", other "3"] >>= (@?= [429])
+    codes 1 [appended "1", other "6"] >>= (@?= [429])
+    -- What the first was refused, the second did not pay for.
+    codes 3 [appended "1", other "7"] >>= (@?= [429, 429, 429])
+    codes 3 [other "7"] >>= (@?= [200, 200, 429])
 
 rates :: TestTree
 rates =

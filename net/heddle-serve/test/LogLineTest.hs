@@ -75,7 +75,7 @@ golden =
       "127.0.0.1 - - [] \"GET / HTTP/1.1\" 206 2 \"-\" \"-\"\n"
     ),
     ( "BREW /pot HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-      "127.0.0.1 - - [] \"BREW /pot HTTP/1.1\" 501 118 \"-\" \"-\"\n"
+      "127.0.0.1 - - [] \"BREW /pot HTTP/1.1\" 501 235 \"-\" \"-\"\n"
     ),
     ( "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\nUser-Agent: smuggler\r\n\r\n",
       "127.0.0.1 - - [] \"GET / HTTP/1.1\" 400 62 \"-\" \"smuggler\"\n"

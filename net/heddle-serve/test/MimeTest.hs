@@ -42,6 +42,20 @@ tests =
         ("code.wasm", "application/wasm"),
         ("paper.pdf", "application/pdf"),
         ("film.mp4", "video/mp4"),
+        -- suffixesOfTheWebHadNoType
+        ("segment.ts", "video/mp2t"),
+        ("CLIP.MTS", "video/mp2t"),
+        ("scene.glb", "model/gltf-binary"),
+        ("scene.gltf", "model/gltf+json"),
+        ("map.geojson", "application/geo+json"),
+        ("thing.jsonld", "application/ld+json"),
+        ("image.jxl", "image/jxl"),
+        ("image.apng", "image/apng"),
+        ("photo.heic", "image/heic"),
+        ("film.mpd", "application/dash+xml"),
+        ("film.m3u8", "application/vnd.apple.mpegurl"),
+        ("words.vtt", "text/vtt; charset=utf-8"),
+        ("module.cjs", "text/javascript; charset=utf-8"),
         ("no-extension", "application/octet-stream"),
         ("unknown.qqq", "application/octet-stream")
       ]

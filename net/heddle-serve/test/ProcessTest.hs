@@ -1,11 +1,16 @@
 module ProcessTest (tests) where
 
+import Control.Concurrent.MVar
+import Control.Monad (forM_)
 import Data.List.NonEmpty qualified as NonEmpty
 import Heddle.Serve.Internal
+import Heddle.Testkit.Descriptors (openDescriptors)
+import Heddle.Testkit.Watchdog
 import System.Environment (setEnv)
+import System.Posix.Signals (raiseSignal)
 import Test.Tasty (TestTree, testGroup)
-import Test.Tasty.HUnit (testCase, (@?=))
-import Test.Tasty.QuickCheck
+import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+import Test.Tasty.QuickCheck hiding (within)
 
 tests :: TestTree
 tests =
@@ -21,6 +26,16 @@ tests =
         found <- takeInherited
         inheritedSockets found @?= []
         inheritedHandover found @?= Nothing,
+      testCase "aSecondServerOpenedItsOwnPipeForSignals" $ do
+        heard <- newEmptyMVar
+        onSignals [(sigUSR2, putMVar heard (0 :: Int))]
+        before <- length <$> openDescriptors
+        forM_ [1 .. 200] $ \n -> onSignals [(sigUSR2, putMVar heard n)]
+        now <- length <$> openDescriptors
+        -- Other tests may run at the same time.
+        assertBool (show (before, now)) (now < before + 150)
+        raiseSignal sigUSR2
+        within 60000000 "the signal" (takeMVar heard) >>= (@?= 200),
       testProperty "users: what is read is what is written" $ \name group ->
         let spec = UserSpec (filter (/= ':') ('u' : name)) (if null group then Nothing else Just group)
          in parseUser (renderUser spec) === Right spec

@@ -12,7 +12,8 @@ import Data.Either (isLeft)
 import Heddle.Gateway.Place
 import Heddle.Gateway.Proxy (Upstream (..))
 import Heddle.Http (Reply (..), method, readWholeBody, status200, pattern MethodPost)
-import Heddle.Http.UriPath (decodePath)
+import Heddle.Http.UriPath (decodeBothWays, decodePath, pathRelative)
+import Heddle.Prim.Exception (throwIO)
 import Heddle.Serve (parseUpstreams)
 import Heddle.Serve.Internal
 import Heddle.Testkit.HttpClient
@@ -31,6 +32,8 @@ tests =
       testCase "servers and their weights" weights,
       testCase "the longest prefix by whole segments, suffixes first" longest,
       testCase "beside files: no spelling of a path gets around its route" besides,
+      testCase "encodedSlashesHadNoRoute" encodedSlashes,
+      testCase "programs get encoded slashes as slashes" slashesOfPrograms,
       testCase "files that are programs are not sent as files" programs
     ]
 
@@ -112,7 +115,6 @@ besides = withRoutedSite routes populate $ \site -> do
   asking site "GET" "/app/../file" [] >>= answersWith 200 "a file"
   -- What has no decoded path has no route.
   asking site "GET" "/app/%2e%2e/%2e%2e/file" [] >>= (@?= 404) . answerCode
-  asking site "GET" "/app/a%2fb" [] >>= (@?= 404) . answerCode
   -- Every method is the gateway's.
   with site $ \client -> do
     say client "POST /app/form HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\r\nhello"
@@ -128,6 +130,44 @@ besides = withRoutedSite routes populate $ \site -> do
       B.writeFile (directory </> "app" </> "page") "the file below the route"
       B.writeFile (directory </> "application") "not routed"
       B.writeFile (directory </> "file") "a file"
+
+encodedSlashes :: IO ()
+encodedSlashes = withRoutedSite routes populate $ \site -> do
+  let says path = answerBody <$> asking site "GET" path []
+  says "/app/a%2Fb" >>= (@?= "app|app|a\0b|/app/a\0b|")
+  says "/app/queues/%2f/x" >>= (@?= "app|app|queues/\0/x|/app/queues/\0/x|")
+  says "/app/%252F" >>= (@?= "app|app|%2F|/app/%2F|")
+  says "/a%2Fb.php" >>= (@?= "php||a\0b.php|/a\0b.php|")
+  -- The two readings have different routes, so that one would be a way around the other's.
+  forM_ ["/app/admin%2Fx", "/app/x%2F..%2Fadmin", "/app/x/..%2fadmin/y", "/app/%2e%2e%2Ffile", "/app%2Fx", "/x%2F..%2Fapp/y", "/app/..%2F..%2Fx", "/app/x.php%2F..%2F..", "/a.php%2F..%2Ffile", "/app/a%2F..%2Fb", "/app/./a%2Fb", "/x%2Fy/../zzz%2F..%2Fapp/admin/secret", "/x%2Fy/../zzz%2F..%2Fapp/admin/c.php", "/.git/a%2F../../a.php"] $ \path ->
+    asking site "GET" path [] >>= (@?= (path, 404)) . (,) path . answerCode
+  -- Names that begin with a dot are hidden in both.
+  forM_ ["/x%2F.y/a.php", "/.y%2Fa.php"] $ \path -> asking site "GET" path [] >>= (@?= (path, 404)) . (,) path . answerCode
+  -- Files have no such names.
+  forM_ ["/file%2F", "/directory%2Ffile", "/%2Ffile", "/file%2Fx", "/files/file%2Fx", "/files/%2Ffile"] $ \path -> asking site "GET" path [] >>= (@?= (path, 404)) . (,) path . answerCode
+  with site $ \client -> do
+    say client "POST /app/a%2Fb HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\r\nhello"
+    hearAnswer client >>= answersWith 200 "app|app|a\0b|/app/a\0b|hello"
+  where
+    routes = newRoutes LongestPrefix [(RoutePattern "app" "", Through (named "app")), (RoutePattern "app/admin" "", Through (named "admin")), (RoutePattern "" ".php", Through (named "php")), (RoutePattern "files" "", Through away)]
+    -- As a program whose answer is another path of the site.
+    away place _ = either (const (fail "no path")) (\path -> throwIO (LocalFile path {pathRelative = "file" <> B.drop 4 (placeRest place)} (Redirected "" 1))) (decodePath "/file")
+    populate directory = do
+      createDirectory (directory </> "directory")
+      B.writeFile (directory </> "directory" </> "file") "a file"
+      B.writeFile (directory </> "file") "a file"
+
+slashesOfPrograms :: IO ()
+slashesOfPrograms = forM_ expected $ \(prefix, raw, result) -> do
+  (octets, _) <- either (fail . show) pure (decodeBothWays raw)
+  (raw, (\place -> (placeRest place, placeSlash place)) <$> withSlashes (placeOf prefix octets)) @?= (raw, result)
+  where
+    expected =
+      [ ("app", "/app/a%2Fb", Just ("a/b", False)),
+        ("app", "/app/%2F/x%2f", Just ("x", True)),
+        ("", "/%2Fa", Just ("a", False)),
+        ("app", "/app/%252F", Just ("%2F", False))
+      ]
 
 programs :: IO ()
 programs = withRoutedSite routes populate $ \site -> do

@@ -76,7 +76,7 @@ withSiteOf files user routes populate body = withDirectory $ \directory -> do
                       end <- pokeLogLine clock request what status bytes p
                       B.packCStringLen (castPtr p, end `minusPtr` p)
                     atomicModifyIORef' logged (\ls -> (line : ls, ()))
-              pure (staticHandlerFor (StaticSite opening "" opening ["index.html", "index.htm"] False "heddle" (policyOf files) routes) kept user, Just hook)
+              pure (staticHandlerFor (StaticSite opening "" opening ["index.html", "index.htm"] False "heddle" (policyOf files) routes (\_ _ -> pure ())) kept user, Just hook)
         withServer runtime settings make [listener] $ \server -> do
           r <- body (Running directory (listenerAddress listener) (reverse <$> readIORef logged))
           _ <- eventually "every connection to end" (connectionsOpen server) (== 0)

@@ -1,7 +1,7 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | Sites by name, what their routes do, and one configuration after another.
-module SitesTest (tests) where
+module SitesTest (tests, serving, servingTelling, site, routed, address, of', page) where
 
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
@@ -18,7 +18,8 @@ import Data.List.NonEmpty (NonEmpty (..))
 import Heddle.Http
 import Heddle.IO (ListenOptions (..), Spread (..), capabilitiesOf, defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
 import Heddle.Prim.Exception (displayException)
-import Heddle.Serve (ServeError)
+import Heddle.Prim.File (openFile, readOnly)
+import Heddle.Serve (ServeError (..))
 import Heddle.Serve.Internal
 import Heddle.Testkit.Descriptors (openDescriptors)
 import Heddle.Testkit.HttpClient
@@ -26,7 +27,7 @@ import Heddle.Testkit.Watchdog
 import Heddle.Tls (defaultTlsConfig)
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import SiteFixture
-import System.Directory (createDirectory, createDirectoryIfMissing, doesFileExist)
+import System.Directory (createDirectory, createDirectoryIfMissing, createDirectoryLink, doesFileExist)
 import System.FilePath ((</>))
 import System.Posix.Files (getFileStatus, setFileMode)
 import Test.Tasty (TestTree, testGroup)
@@ -40,11 +41,15 @@ tests =
       testCase "one site takes every name" oneSite,
       testCase "two sites of one name are refused" twice,
       testCase "redirections, replies, rewrites" targets,
+      testCase "hostlessRequestWasRedirectedToNoHost: 400" hostless,
+      testCase "undecodedPathWasExempt: only challenges of ACME are served without TLS" challenges,
       testCase "rewritesInCircles: 500 after ten" circles,
       testCase "files of another directory" otherFiles,
       testCase "try-files: files, directories, then the program; POST too" tried,
       testCase "triedFileWasKept: a file that goes is no longer found, and one that comes is" triedAnew,
       testCase "limits are a site's, also for what is cached" limits,
+      testCase "refusedRequestsCrowdedOutMessages: each reason is told once a minute, with a part of the target" refusals,
+      testCase "aWrongDirectoryHidOtherMistakes" allMistakes,
       testCase "a reload: requests under way keep what they began with, and it goes with the last one" reloads,
       testCase "a reload that fails changes nothing" failingReload,
       testCase "a reload opens new listeners, keeps those that stay, and closes those that go" listeners,
@@ -67,13 +72,17 @@ serving unknown sites body = servingCounted unknown sites (\running again _ -> b
 
 -- With the number of generations that are open.
 servingCounted :: OnUnknownHost -> NonEmpty Site -> (Running -> (NonEmpty Site -> IO (Either SomeException ())) -> IO Int -> IO a) -> IO a
-servingCounted unknown sites body = do
+servingCounted = servingTelling (const (pure ()))
+
+-- With what hears of troubles.
+servingTelling :: (String -> IO ()) -> OnUnknownHost -> NonEmpty Site -> (Running -> (NonEmpty Site -> IO (Either SomeException ())) -> IO Int -> IO a) -> IO a
+servingTelling tell unknown sites body = do
   failures <- newIORef []
   let settings = defaultSettings {settingFailed = \e -> atomicModifyIORef' failures (\es -> (show e : es, ()))}
   withRuntime defaultConfig $ \runtime ->
     withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
       withHolder (\why -> atomicModifyIORef' failures (\es -> (why : es, ()))) $ \holder -> do
-        let context = SitesContext runtime noReserve (const (pure ())) "heddle" Nothing Nothing
+        context <- SitesContext runtime noReserve tell "heddle" (Just (pure 443)) Nothing <$> newShared
         (_, generations) <- newGenerations holder (capabilitiesOf runtime) (withSites context unknown sites)
         withServerOn runtime settings (\_ -> pure (Handlers (generationHandler generations) (Just (generationAtOnce generations)) Nothing)) [(listener, ClearText)] $ \server -> do
           r <- body (Running "" (listenerAddress listener) (pure [])) (\others -> replaceGeneration generations (withSites context unknown others) (const (pure ()))) (holding holder)
@@ -153,6 +162,62 @@ targets = withDirectory $ \d -> do
     asking running "GET" "/to-health" [] >>= answersWith 200 "well\n"
     asking running "POST" "/alias/file" [("Content-Length", "0")] >>= (@?= 405) . answerCode
     asking running "GET" "/file" [] >>= answersWith 200 "a file"
+
+hostless :: IO ()
+hostless = withDirectory $ \d -> do
+  a <- page d "a" "index"
+  let secure = (routed (site a ["secure"]) []) {siteRedirectHttps = True}
+      plain =
+        routed
+          (site a [])
+          [ ("/host", RedirectTo status301 (address "https://$host$request_uri")),
+            ("/http-host", RedirectTo status302 (address "$scheme://${http_host}/x")),
+            ("/path", RedirectTo status301 (address "/other/$rest"))
+          ]
+      asked running request expected = with running $ \client -> do
+        say client request
+        answer <- hear client "GET" >>= maybe (unexpected "an answer" (show request)) pure
+        (answerCode answer, answerHeader answer "location") @?= expected
+      heads = [("1.1", "Host:\r\n"), ("1.1", "Host: \r\n"), ("1.0", "")]
+  serving FirstSite (plain :| [secure]) $ \running _ -> forM_ heads $ \(version, line) -> do
+    let get path = B.concat ["GET ", path, " HTTP/", version, "\r\n", line, "\r\n"]
+    forM_ ["/host", "/host/x?y", "/http-host"] $ \path -> asked running (get path) (400, Nothing)
+    asked running (get "/path/x") (301, Just "/other/x")
+  serving FirstSite (secure {siteNames = []} :| []) $ \running _ -> forM_ heads $ \(version, line) -> do
+    asked running (B.concat ["GET / HTTP/", version, "\r\n", line, "\r\n"]) (400, Nothing)
+
+challenges :: IO ()
+challenges = withDirectory $ \d -> do
+  a <- page d "a" "index"
+  createDirectoryIfMissing True (a </> ".well-known" </> "acme-challenge")
+  B.writeFile (a </> ".well-known" </> "acme-challenge" </> "a-Token_1") "proof"
+  B.writeFile (a </> "s.txt") "secret"
+  serving FirstSite ((site a []) {siteRedirectHttps = True} :| []) $ \running _ -> do
+    let below path = "/.well-known/acme-challenge" <> path
+        answered path = (\answer -> (answerCode answer, answerHeader answer "location")) <$> asking running "GET" path []
+    asking running "GET" (below "/a-Token_1") [] >>= answersWith 200 "proof"
+    asking running "HEAD" (below "/a-Token_1?x=../..") [] >>= (@?= 200) . answerCode
+    answered (below "/none") >>= (@?= (404, Nothing))
+    forM_
+      [ "/",
+        "/s.txt",
+        below "",
+        below "/",
+        below "/../../s.txt",
+        below "/%2e%2e/%2E%2E/s.txt",
+        below "/.%2e/..;/s.txt",
+        below "/a-Token_1/../../../s.txt",
+        below "/..%2f..%2fs.txt",
+        below "/..%5c..%5cs.txt",
+        below "/a-Token_1/",
+        below "/%61-Token_1",
+        "/x/.." <> below "/a-Token_1",
+        "/" <> below "/a-Token_1"
+      ]
+      $ \path -> answered path >>= (@?= (308, Just ("https://test" <> path)))
+    answered "http://test" >>= (@?= (308, Just "https://test/"))
+    answered "http://test?q" >>= (@?= (308, Just "https://test/?q"))
+    answered ("http://test" <> below "/../../s.txt") >>= (@?= (308, Just ("https://test" <> below "/../../s.txt")))
 
 circles :: IO ()
 circles = withDirectory $ \d -> do
@@ -243,6 +308,29 @@ limits = withDirectory $ \d -> do
     of' client "a.example" "/" >>= answersWith 200 "open"
     of' client "b.example" "/" >>= (@?= 403) . answerCode
 
+refusals :: IO ()
+refusals = withDirectory $ \d -> do
+  a <- page d "a" "home"
+  let long = replicate 240 'l'
+  forM_ [long, "x", "y"] (createDirectory . (a </>))
+  elsewhere <- page d "elsewhere" "not of the site"
+  createDirectoryLink elsewhere (a </> "outside")
+  told <- newIORef []
+  let tell text = atomicModifyIORef' told (\texts -> (text : texts, ()))
+  servingTelling tell FirstSite (site a [] :| []) $ \running _ _ -> with running $ \client -> do
+    forM_ [C.pack long <> "/", "x/", "y/", "x/", "outside/index.html", "outside/none.html"] $ \name -> of' client "a.example" ("/" <> name) >>= (@?= 403) . answerCode
+    texts <- reverse <$> readIORef told
+    map (takeWhile (/= ' ')) texts @?= [take 200 ("a.example/" ++ long) ++ "...", "a.example/outside/index.html"]
+
+allMistakes :: IO ()
+allMistakes = withDirectory $ \d -> do
+  let users path = let s = site (d </> path) [] in s {siteFiles = (siteFiles s) {fileUsers = Just (d </> "nobody")}}
+  writeFile (d </> "file") ""
+  forM_ ["nowhere", "file"] $ \root ->
+    withJudge [] Nothing ($ users root) >>= \case
+      [CannotServe _ _, CannotUseUsers _ _] -> pure ()
+      others -> unexpected "both mistakes" (show (map displayException others))
+
 -- Reloads ------------------------------------------------------------------------
 
 accepted :: Either SomeException () -> IO ()
@@ -324,12 +412,13 @@ reloading options body = do
   let first = options {serveReload = Just (Right <$> readIORef next)}
       tell = const (pure ())
   withRuntime defaultConfig $ \runtime -> withHolder tell $ \holder ->
-    withCertificates runtime Nothing (serveTls first) (serveListen first) (const (pure ())) $ \loaded -> do
+    withCertificates runtime (`openFile` readOnly) Nothing (serveTls first) (serveListen first) (const (pure ())) $ \loaded -> do
       certificates <- either (unexpected "certificates" . show . map displayException) pure loaded
       withListeners runtime (serveSpread first) (Inherited Nothing []) False (serveListen first) $ \places -> do
         schemes <- forM places (\(spec, l) -> (,) l <$> schemeOf certificates spec)
-        let context port = SitesContext runtime noReserve tell "heddle" port Nothing
-        (_, generations) <- newGenerations holder (capabilitiesOf runtime) (withSites (context (securePort places)) (serveUnknown first) (serveSites first))
+        shared <- newShared
+        let context port = SitesContext runtime noReserve tell "heddle" port Nothing shared
+        (_, generations) <- newGenerations holder (capabilitiesOf runtime) (withSites (context (pure <$> securePort places)) (serveUnknown first) (serveSites first))
         withServerOn runtime defaultSettings (\_ -> pure (Handlers (generationHandler generations) (Just (generationAtOnce generations)) Nothing)) schemes $ \server -> do
           state <- newReloading (Reloading runtime holder server certificates generations context (const (pure ())) (\what -> modifyIORef told (what :))) first places
           body

@@ -5,11 +5,12 @@ module StaticTest (tests) where
 
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
-import Control.Exception (IOException, bracket, try)
+import Control.Exception (IOException, bracket, bracket_, try)
 import Control.Monad (forM_, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Data.List (isInfixOf)
 import Heddle.Serve.Internal (closeRoot, newHasFile, openRoot)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
@@ -18,6 +19,7 @@ import SiteFixture
 import System.Directory
 import System.FilePath ((</>))
 import System.Posix.Files
+import System.Posix.Resource
 import System.Posix.User (getEffectiveUserID)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
@@ -47,7 +49,17 @@ tests =
           has "page.php" >>= (@?= False)
           B.writeFile (directory </> "page.php") "x"
           has "page.php" >>= (@?= True)
-          has "page.php" >>= (@?= True)
+          has "page.php" >>= (@?= True),
+      testCase "scriptsWereMissingWithoutDescriptors: whether a file is there is not known then" $
+        withDirectory $ \directory -> bracket (openRoot (C.pack directory)) closeRoot $ \root -> do
+          B.writeFile (directory </> "page.php") "x"
+          limits <- getResourceLimit ResourceOpenFiles
+          let set now = setResourceLimit ResourceOpenFiles limits {softLimit = now}
+          forM_ [False, True] $ \follows -> do
+            has <- newHasFile follows root
+            r <- bracket_ (set (ResourceLimit 3)) (set (softLimit limits)) (try (has "page.php"))
+            either (\e -> "open files" `isInfixOf` show (e :: IOException)) (const False) r @?= True
+            has "page.php" >>= (@?= True)
     ]
 
 -- Paths --------------------------------------------------------------------------

@@ -17,6 +17,7 @@ module Heddle.Serve
     isWorker,
     module Heddle.Serve.Options,
     ServeTls (..),
+    certificateFiles,
     ServeEvent (..),
     ServeError (..),
 
@@ -106,7 +107,7 @@ module Heddle.Serve
   )
 where
 
-import Control.Monad (forever, unless)
+import Control.Monad (forever, guard, unless, when)
 import Data.Char (isControl)
 import Data.Foldable (for_)
 import Data.List (nub)
@@ -114,6 +115,7 @@ import Data.Maybe (catMaybes, isJust)
 import Data.Traversable (for)
 import Heddle.Http
 import Heddle.IO (Config (..), Shortage (..), defaultConfig, handOverListener, listenerAddress, withRuntime)
+import Heddle.Prim.Atomic (newWords, readWord, writeWord)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
@@ -137,6 +139,8 @@ import Heddle.Serve.HostName (HostPattern (..), parseHost, renderHost)
 import Heddle.Serve.Identity
 import Heddle.Serve.Inherited
 import Heddle.Serve.Internal.Signal
+import Heddle.Serve.Judge
+import Heddle.Serve.Keeper
 import Heddle.Serve.Listen
 import Heddle.Serve.Listeners
 import Heddle.Serve.LogFilter (LogFilter (..), everyRequest, parseSample, parseStatuses)
@@ -152,6 +156,7 @@ import Heddle.Serve.Password (hashPassword, longestPassword)
 import Heddle.Serve.Process
 import Heddle.Serve.Reload
 import Heddle.Serve.Routes
+import Heddle.Serve.Shared (newShared)
 import Heddle.Serve.Signals (handleSignals)
 import Heddle.Serve.Site
 import Heddle.Serve.Sites
@@ -209,106 +214,120 @@ serveSite options tell = do
   for_ [sigPIPE, sigUSR1, sigUSR2] ignoreSignal
   inherited <- takeInherited
   tickets <- takeTicketBytes
+  keeper <- takeKeeper
   worker <- takeSupervisor
   for_ worker (const leaveGroup)
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
     withNotify runtime $ \channel -> withErrors $ \errors -> withMessages runtime (\event -> notifyOf channel event >> for_ errors (toErrorLog event) >> tell event) $ \messages ->
       withLog runtime messages $ \accessLog -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts ->
-        withCertificates runtime tickets (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
+        withCertificates runtime (openByKeeper keeper) tickets (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
           certificates <- either (throwIO . CannotUse) pure loaded
-          withHolder (announce messages . Trouble) $ \holder -> withListeners runtime (serveSpread options) inherited (isJust worker) (serveListen options) $ \places -> do
-            schemes <- for places $ \(spec, listener) -> (,) listener . announcedBy (serveProxyProtocol options) <$> schemeOf certificates spec
+          shared <- newShared
+          withHolder (announce messages . Trouble) $ \holder -> do
             observer <- traverse (newObserver cores (serveRecorder options)) (serveStatus options)
             membership <- (\o m -> (,) <$> o <*> m) observer <$> takeMembership runtime
             for_ membership $ \(o, m) -> observeTogether o (askAll m)
-            let context port = SitesContext runtime reserve (announce messages . Trouble . visible) (settingServerName (serveSettings options)) port observer
+            secured <- newWords 1
+            let context port = SitesContext runtime reserve (announce messages . Trouble . visible) (settingServerName (serveSettings options)) port observer shared
                 observe opened = for_ observer (\o -> sitesView opened >>= mapM_ (observeSites o))
-            (sites, generations) <- newGenerations holder cores (withSites (context (securePort places)) (serveUnknown options) (serveSites options))
+            -- Whatever can be wrong is looked at before the addresses are taken: a taken address would hide the mistake, and clients
+            -- would connect to a server that ends.
+            checkUser options
+            for_ (serveListen options) (schemeOf certificates)
+            (sites, generations) <- newGenerations holder cores (withSites (context (readWord secured 0 <$ guard (expectsSecurePort (serveListen options)))) (serveUnknown options) (serveSites options))
             observe sites
-            let metrics = observerMetrics <$> observer
-                connections = sitesConnections sites
-                settings = (settingsWith messages) {settingOpened = maybe connections (\m -> Just (countingConnections m connections)) metrics}
-                slow longest = slowHook longest (announce messages . Trouble . visible) (openLabelled <$> currentSites generations)
-                make capability = do
-                  logHook <- traverse (\log' -> accessLogHook log' trusted (serveLogFormat options) capability) accessLog
-                  consoleHook <- traverse (\(format, log') -> accessLogHook log' trusted format capability) console
-                  let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts, (`metricsHook` capability) <$> metrics, slow <$> serveSlow options]
-                  identities <- newIdentities (IdentityOptions (serveRequestIds options) (serveTraces options) trusted)
-                  let named :: (Identities -> a -> a) -> a -> a
-                      named with = maybe id with identities
-                  pure (Handlers (named identified (generationHandler generations)) (Just (named identifiedAtOnce (generationAtOnce generations))) (together hooks))
-            for_ (serveUser options) $ \user -> becomeUser user >>= either (throwIO . CannotBecome (renderUser user)) pure
-            -- After that, for a change of rights forgets it.
-            for_ worker followSupervisor
-            withServerOn runtime settings make schemes $ \http -> do
-              stop <- newWaitCell
-              upgrade <- newWaitCell
-              hangUp <- newWaitCell
-              reloading <-
-                newReloading
-                  Reloading
-                    { reloadingRuntime = runtime,
-                      reloadingHolder = holder,
-                      reloadingServer = http,
-                      reloadingCertificates = certificates,
-                      reloadingGenerations = generations,
-                      reloadingContext = context,
-                      reloadingPublish = observe,
-                      reloadingTell = announce messages . either Trouble Notice
-                    }
-                  options
-                  places
-              let reopen' = do
-                    for_ accessLog reopen
-                    for_ errors reopenErrors
-                  onReopen = notifyReloading channel >> reopen' >> reload certificates (tellOfCertificates messages) >> notifyReady channel
-                  -- One at a time; signals that come meanwhile are one more.
-                  reloads = forever $ do
-                    park hangUp
-                    _ <- reset hangUp
-                    notifyReloading channel
-                    reopen'
-                    r <- trySync (reloadOnce reloading)
-                    for_ (either (Just . describeException) (const Nothing) r) (announce messages . Trouble . ("the reload failed: " ++))
-                    notifyReady channel
-                  atSecond = cutShort http >> for_ accessLog abandon >> for_ console (abandon . snd) >> serveSecond options
-                  -- One at a time, and none after the stop, which ends a successor that does not serve yet. It runs masked: one that
-                  -- has been heard gets the listeners.
-                  succession = for_ (serveSuccessor options) $ \(program, arguments) ->
-                    let go = do
-                          park upgrade
-                          here <- reloadingPlaces reloading
-                          started <- trySync (startSuccessor runtime (seconds 60) program arguments (notifyVariables channel) [] (handedOver here))
-                          case either (Left . describeException) id started of
-                            Left why -> do
-                              announce messages (Trouble ("the successor does not serve, so this process goes on: " ++ why))
-                              _ <- reset upgrade
-                              go
-                            Right pid -> do
-                              for_ here (handOverListener . snd)
-                              notifySuccessor channel pid
-                              announce messages (Notice ("process " ++ show pid ++ " serves from now on"))
-                              unpark stop
-                     in go
-              handleSignals (unpark stop) atSecond onReopen (unpark hangUp) (unpark upgrade)
-              unless (null (inheritedSockets inherited) || or [True | ListenInherited _ <- map (listenPlace . fst) places]) $
-                announce messages (Trouble "systemd has passed sockets, and nobody accepts from them; use --listen systemd")
-              -- Signals may come from now on.
-              maybe id withPid (servePidFile options) $ do
-                for_ (inheritedHandover inherited) announceReady
-                for_ observer (`observeServing` Sources (connectionsOpen http) certificates)
-                announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
-                let answers = for_ membership $ \(o, m) -> answerQuestions m (ownFigures o)
-                withTask (labelMe "serve/figures" >> answers) $ \_ ->
-                  withTask (labelMe "serve/successor" >> mask_ succession) $ \_ ->
-                    withTask (labelMe "serve/reload" >> reloads) (const (park stop))
-                for_ observer observeStopping
-                open <- connectionsOpen http
-                announceSoon messages (Draining open)
-                deadline <- deadlineIn (serveDrain options)
-                _ <- drainUntil http deadline
-                left <- connectionsOpen http
-                announceSoon messages (Stopped left)
+            withListeners runtime (serveSpread options) inherited (isJust worker) (serveListen options) $ \places -> do
+              schemes <- for places $ \(spec, listener) -> (,) listener . announcedBy (serveProxyProtocol options) <$> schemeOf certificates spec
+              case securePort places of
+                Just port -> writeWord secured 0 port
+                Nothing -> when (any siteRedirectHttps (serveSites options)) (throwIO NothingToRedirectTo)
+              let metrics = observerMetrics <$> observer
+                  connections = sitesConnections sites
+                  settings = (settingsWith messages) {settingOpened = maybe connections (\m -> Just (countingConnections m connections)) metrics}
+                  slow longest = slowHook longest (announce messages . Trouble . visible) (openLabelled <$> currentSites generations)
+                  make capability = do
+                    logHook <- traverse (\log' -> accessLogHook log' trusted (serveLogFormat options) capability) accessLog
+                    consoleHook <- traverse (\(format, log') -> accessLogHook log' trusted format capability) console
+                    let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts, (`metricsHook` capability) <$> metrics, slow <$> serveSlow options]
+                    identities <- newIdentities (IdentityOptions (serveRequestIds options) (serveTraces options) trusted)
+                    let named :: (Identities -> a -> a) -> a -> a
+                        named with = maybe id with identities
+                    pure (Handlers (named identified (generationHandler generations)) (Just (named identifiedAtOnce (generationAtOnce generations))) (together hooks))
+              for_ (serveUser options) $ \user -> do
+                naming (CannotBecome (renderUser user) . describeErrno) (startKeeper keeper (certificateFiles (serveTls options)))
+                becomeUser user >>= either (throwIO . CannotBecome (renderUser user)) pure
+              -- After that, for a change of rights forgets it.
+              for_ worker followSupervisor
+              withServerOn runtime settings make schemes $ \http -> do
+                stop <- newWaitCell
+                upgrade <- newWaitCell
+                hangUp <- newWaitCell
+                reloading <-
+                  newReloading
+                    Reloading
+                      { reloadingRuntime = runtime,
+                        reloadingHolder = holder,
+                        reloadingServer = http,
+                        reloadingCertificates = certificates,
+                        reloadingGenerations = generations,
+                        reloadingContext = context,
+                        reloadingPublish = observe,
+                        reloadingTell = announce messages . either Trouble Notice
+                      }
+                    options
+                    places
+                let reopen' = do
+                      for_ accessLog reopen
+                      for_ errors reopenErrors
+                    onReopen = notifyReloading channel >> reopen' >> reload certificates (tellOfCertificates messages) >> notifyReady channel
+                    -- One at a time; signals that come meanwhile are one more.
+                    reloads = forever $ do
+                      park hangUp
+                      _ <- reset hangUp
+                      notifyReloading channel
+                      reopen'
+                      r <- trySync (reloadOnce reloading)
+                      for_ (either (Just . describeException) (const Nothing) r) (announce messages . Trouble . ("the reload failed: " ++))
+                      notifyReady channel
+                    atSecond = cutShort http >> for_ accessLog abandon >> for_ console (abandon . snd) >> serveSecond options
+                    -- One at a time, and none after the stop, which ends a successor that does not serve yet. It runs masked: one that
+                    -- has been heard gets the listeners.
+                    succession = for_ (serveSuccessor options) $ \(program, arguments) ->
+                      let go = do
+                            park upgrade
+                            here <- reloadingPlaces reloading
+                            keys <- (,) <$> keeperVariables keeper <*> keeperDescriptors keeper
+                            started <- trySync (startSuccessor runtime (seconds 60) program arguments (notifyVariables channel ++ fst keys) (snd keys) (handedOver here))
+                            case either (Left . describeException) id started of
+                              Left why -> do
+                                announce messages (Trouble ("the successor does not serve, so this process goes on: " ++ why))
+                                _ <- reset upgrade
+                                go
+                              Right pid -> do
+                                for_ here (handOverListener . snd)
+                                notifySuccessor channel pid
+                                announce messages (Notice ("process " ++ show pid ++ " serves from now on"))
+                                unpark stop
+                       in go
+                handleSignals (unpark stop) atSecond onReopen (unpark hangUp) (unpark upgrade)
+                unless (null (inheritedSockets inherited) || or [True | ListenInherited _ <- map (listenPlace . fst) places]) $
+                  announce messages (Trouble "systemd has passed sockets, and nobody accepts from them; use --listen systemd")
+                -- Signals may come from now on.
+                maybe id withPid (servePidFile options) $ do
+                  for_ (inheritedHandover inherited) announceReady
+                  for_ observer (`observeServing` Sources (connectionsOpen http) certificates)
+                  announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
+                  let answers = for_ membership $ \(o, m) -> answerQuestions m (ownFigures o)
+                  withTask (labelMe "serve/figures" >> answers) $ \_ ->
+                    withTask (labelMe "serve/successor" >> mask_ succession) $ \_ ->
+                      withTask (labelMe "serve/reload" >> reloads) (const (park stop))
+                  for_ observer observeStopping
+                  open <- connectionsOpen http
+                  announceSoon messages (Draining open)
+                  deadline <- deadlineIn (serveDrain options)
+                  _ <- drainUntil http deadline
+                  left <- connectionsOpen http
+                  announceSoon messages (Stopped left)
   where
     trusted = serveTrusted options
     withErrors body = case logErrors (serveLogs options) of
@@ -358,6 +377,9 @@ serveByWorkers number options tell = do
   unless (number == now) (setCapabilities number)
   for_ [sigPIPE, sigUSR1, sigUSR2] ignoreSignal
   inherited <- takeInherited
+  -- The workers open them themselves, after the addresses. What is wrong is said before those are taken, and once.
+  checkUser options
+  checkSites options
   withTicketSecret $ \tickets -> case serveSuccessor options of
     Nothing -> throwIO (CannotStartWorkers "there is no program to start")
     Just (program, arguments) ->
@@ -390,6 +412,10 @@ serveByWorkers number options tell = do
                 endWorkers supervised
                 announceSoon messages (Stopped 0)
                 pure (isJust end, ())
+
+-- That there is the user to serve as.
+checkUser :: ServeOptions -> IO ()
+checkUser options = for_ (serveUser options) $ \user -> lookUpUser user >>= either (throwIO . CannotBecome (renderUser user)) (const (pure ()))
 
 -- One hook as it is; several ones after each other.
 together :: [LogHook] -> Maybe LogHook

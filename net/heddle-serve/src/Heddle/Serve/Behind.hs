@@ -36,6 +36,7 @@ import Heddle.Prim.Clock (Nanos)
 import Heddle.Prim.Errno (describeErrno, errnoOf)
 import Heddle.Prim.Exception (Exception (..), IOException, fromException, throwIO, trySync)
 import Heddle.Serve.FileName (fileNameBytes)
+import Heddle.Serve.FileReply (notFound)
 import Heddle.Serve.Forward
 import Heddle.Serve.Listen
 import Heddle.Serve.Redirect (redirectGateway)
@@ -53,7 +54,7 @@ data Behind = Behind
     -- | Hears of troubles.
     behindTell :: !(String -> IO ()),
     behindWatch :: !Watch,
-    -- | The absolute path of the served directory.
+    -- | The absolute path of the served directory; empty if no route runs programs.
     behindRoot :: !ByteString,
     -- | Whether there is a file with this path in it.
     behindHas :: !(ByteString -> IO Bool),
@@ -73,7 +74,9 @@ data ProgramRules = ProgramRules
     programVariables :: ![(ByteString, ByteString)],
     -- | How many CGI programs of a route may run at once, and for how long each.
     programLimit :: !Int,
-    programTime :: !Nanos
+    programTime :: !Nanos,
+    -- | How many unused connections a route to FastCGI keeps.
+    programKeep :: !Int
   }
 
 -- | A route that cannot be served, and why.
@@ -93,11 +96,17 @@ withGateways runtime tell watch directory has files proxied rules order given bo
   Just twice -> throwIO (NotRouted twice "there are two routes for it.\n  Give each prefix once.")
   Nothing -> do
     -- Programs of a site without a directory get paths of files that do not exist.
-    root <- maybe (pure "/nonexistent") absolute directory
+    root <- if any (runsPrograms . specTarget) specs then maybe (pure "/nonexistent") absolute directory else pure ""
     routes <- newRef noRoutes
     go (Behind runtime tell watch root has proxied rules routes files) specs []
   where
     specs = joinedProxies given
+    -- Only these get paths of files; for thousands of sites of files nobody asks where the server is.
+    runsPrograms = \case
+      CgiDirectory _ -> True
+      FastCgiServers _ -> True
+      ScgiServers _ -> True
+      _ -> False
     go behind [] opened = do
       let routes = newRoutes order (reverse opened)
       writeRef (behindRoutes behind) routes
@@ -113,7 +122,7 @@ withTarget behind pattern' target body = case target of
   RedirectTo status address -> through (redirectGateway status address)
   RespondWith status fields content -> through (\_ _ -> pure (Whole status fields content))
   FilesIn path | OpenFiles files <- behindFiles behind -> opening "Give a directory." pattern' path (files pattern' path) through
-  CgiDirectory path -> withPrograms behind pattern' path through
+  CgiDirectory path -> withPrograms behind pattern' path decoded
   FastCgiServers places -> do
     addresses <- resolved pattern' places
     let settings =
@@ -121,10 +130,11 @@ withTarget behind pattern' target body = case target of
             { fastSuffixes = [suffix | not (B.null suffix)],
               fastExists = if B.null suffix then \_ -> pure True else behindHas behind,
               fastVariables = programVariables (behindPrograms behind),
+              fastKeep = programKeep (behindPrograms behind),
               fastTell = behindTell behind,
               fastElsewhere = elsewhere behind
             }
-    withFastCgi (behindRuntime behind) settings (\fast -> watched (ofFastCgi fast) >> through (fastCgiGateway fast))
+    withFastCgi (behindRuntime behind) settings (\fast -> watched (ofFastCgi fast) >> decoded (fastCgiGateway fast))
   ScgiServers places -> do
     addresses <- resolved pattern' places
     let settings =
@@ -133,12 +143,14 @@ withTarget behind pattern' target body = case target of
               scgiTell = behindTell behind,
               scgiElsewhere = elsewhere behind
             }
-    withScgi (behindRuntime behind) settings (\scgi -> watched (ofScgi scgi) >> through (scgiGateway scgi))
+    withScgi (behindRuntime behind) settings (\scgi -> watched (ofScgi scgi) >> decoded (scgiGateway scgi))
   ProxyTo servers ->
     withForwarding (behindRuntime behind) (behindTell behind) watched (behindProxy behind) pattern' servers $
       either (throwIO . NotRouted pattern') through
   where
     through = body . Through
+    -- Programs get decoded paths, in which an encoded slash is one like any other.
+    decoded gateway = through (\place request -> maybe (pure notFound) (`gateway` request) (withSlashes place))
     watched = behindWatch behind pattern'
     suffix = patternSuffix pattern'
 

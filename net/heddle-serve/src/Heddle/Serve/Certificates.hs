@@ -4,7 +4,8 @@
 -- Stability   : internal, exempt from the version policy
 --
 -- Loads the site's certificates before serving begins, and again when their files have changed: once
--- a minute, and at the signals that reopen the log. ACME clients that renew them need no hook.
+-- a minute, and at the signals that reopen the log. ACME clients that renew them need no hook, also where only root may read the keys
+-- ("Heddle.Serve.Keeper").
 --
 -- Cost: a stat of each file a minute.
 -- Owner: 'withCertificates'.
@@ -18,6 +19,7 @@ module Heddle.Serve.Certificates
     handshakesOf,
     reload,
     describeReload,
+    certificateFiles,
   )
 where
 
@@ -48,20 +50,20 @@ data ServeTls
     TlsSelfSigned !TlsConfig
   deriving stock (Eq)
 
--- | The certificates in use, where they come from, and the secret of tickets that other processes have.
-data Certificates = Certificates !(Ref (Maybe TlsListener)) !(Ref ServeTls) !(Maybe ByteString)
+-- | How files are opened, the certificates in use, where they come from, and the secret of tickets that other processes have.
+data Certificates = Certificates !FileOpener !(Ref (Maybe TlsListener)) !(Ref ServeTls) !(Maybe ByteString)
 
 -- | Load the certificates, and keep them current while the body runs; the action is told of
 -- each change, with 'Left' if the new files cannot be used. Session tickets are made from the secret, if there is one and the settings
 -- have none.
 --
 -- [Blocks]: as the body does.
-withCertificates :: Runtime -> Maybe ByteString -> ServeTls -> [ListenSpec] -> (Either String String -> IO ()) -> (Either [TlsProblem] Certificates -> IO a) -> IO a
-withCertificates runtime secret source places tell body =
-  load secret source places >>= \case
+withCertificates :: Runtime -> FileOpener -> Maybe ByteString -> ServeTls -> [ListenSpec] -> (Either String String -> IO ()) -> (Either [TlsProblem] Certificates -> IO a) -> IO a
+withCertificates runtime opener secret source places tell body =
+  load opener secret source places >>= \case
     Left problems -> body (Left problems)
     Right site -> do
-      certificates <- Certificates <$> (traverse newTlsListener site >>= newRef) <*> newRef source <*> pure secret
+      certificates <- Certificates opener <$> (traverse newTlsListener site >>= newRef) <*> newRef source <*> pure secret
       withTask (labelMe "serve/certificates" >> eachMinute (reload certificates tell)) (const (body (Right certificates)))
   where
     eachMinute act = withParker runtime $ \parker -> forever $ do
@@ -69,15 +71,15 @@ withCertificates runtime secret source places tell body =
       _ <- awaitUntil parker deadline (pure (Nothing :: Maybe ()))
       act
 
-load :: Maybe ByteString -> ServeTls -> [ListenSpec] -> IO (Either [TlsProblem] (Maybe TlsSite))
-load secret source places = case source of
+load :: FileOpener -> Maybe ByteString -> ServeTls -> [ListenSpec] -> IO (Either [TlsProblem] (Maybe TlsSite))
+load opener secret source places = case source of
   NoTls -> pure (Right Nothing)
   TlsOf config -> using config
   TlsSelfSigned config -> do
     pair <- selfSignedPair names
     using config {tlsPairs = [pair]}
   where
-    using config = fmap Just <$> loadSite config {tlsProtocols = protocols, tlsTickets = case tlsTickets config of OwnTickets -> maybe OwnTickets SharedTickets secret; other -> other}
+    using config = fmap Just <$> loadSiteBy opener config {tlsProtocols = protocols, tlsTickets = case tlsTickets config of OwnTickets -> maybe OwnTickets SharedTickets secret; other -> other}
     protocols = [C.pack "h2", C.pack "http/1.1"]
     -- What a browser on this machine may call it.
     names = nub ([host | ListenSpec Https (ListenHost host _) <- places, host `notElem` ["", "0.0.0.0", "::"]] ++ ["localhost", "127.0.0.1", "::1"])
@@ -87,11 +89,11 @@ load secret source places = case source of
 --
 -- [Blocks]: holds an OS thread while it reads.
 prepareCertificates :: Certificates -> ServeTls -> [ListenSpec] -> (Either String String -> IO ()) -> IO (Either [TlsProblem] (IO ()))
-prepareCertificates certificates@(Certificates listener from secret) source places tell = do
+prepareCertificates certificates@(Certificates opener listener from secret) source places tell = do
   before <- readRef from
   if before == source
     then pure (Right (reload certificates tell))
-    else fmap takeUp <$> load secret source places
+    else fmap takeUp <$> load opener secret source places
   where
     takeUp site = do
       writeRef from source
@@ -100,23 +102,30 @@ prepareCertificates certificates@(Certificates listener from secret) source plac
           Just known -> swapSite known new
           Nothing -> newTlsListener new >>= writeRef listener . Just
 
+-- | The files that they come from.
+certificateFiles :: ServeTls -> [FilePath]
+certificateFiles = \case
+  NoTls -> []
+  TlsOf config -> tlsFiles config
+  TlsSelfSigned config -> tlsFiles config
+
 -- | How connections of an address begin, if there are certificates.
 openingOf :: Certificates -> IO (Maybe Scheme)
-openingOf (Certificates listener _ _) = fmap (Encrypted . tlsOpening) <$> readRef listener
+openingOf (Certificates _ listener _ _) = fmap (Encrypted . tlsOpening) <$> readRef listener
 
 -- | The names of each certificate in use, and when it expires.
 expiriesOf :: Certificates -> IO [([ByteString], EpochSeconds)]
-expiriesOf (Certificates listener _ _) = readRef listener >>= maybe (pure []) (fmap (\site -> zip (siteNames site) (siteExpiries site)) . listenerSite)
+expiriesOf (Certificates _ listener _ _) = readRef listener >>= maybe (pure []) (fmap (\site -> zip (siteNames site) (siteExpiries site)) . listenerSite)
 
 -- | How many handshakes there were, if there are certificates.
 handshakesOf :: Certificates -> IO (Maybe TlsCounts)
-handshakesOf (Certificates listener _ _) = readRef listener >>= traverse tlsCounts
+handshakesOf (Certificates _ listener _ _) = readRef listener >>= traverse tlsCounts
 
 -- | Load the files again if they have changed.
 --
 -- [Blocks]: holds an OS thread while it reads.
 reload :: Certificates -> (Either String String -> IO ()) -> IO ()
-reload (Certificates listener _ _) tell = readRef listener >>= \known -> for_ known (\l -> reloadWhenChanged l >>= tellReload tell)
+reload (Certificates _ listener _ _) tell = readRef listener >>= \known -> for_ known (\l -> reloadWhenChanged l >>= tellReload tell)
 
 tellReload :: (Either String String -> IO ()) -> Reload -> IO ()
 tellReload tell outcome = for_ (describeReload outcome) tell

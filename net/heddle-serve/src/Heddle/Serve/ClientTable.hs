@@ -13,6 +13,7 @@
 module Heddle.Serve.ClientTable
   ( ClientKey,
     clientKey,
+    clientKeyFor,
 
     -- * Rates
     RateTable,
@@ -28,7 +29,7 @@ module Heddle.Serve.ClientTable
   )
 where
 
-import Data.Bits (shiftL, shiftR, (.&.), (.|.))
+import Data.Bits (shiftL, shiftR, xor, (.&.), (.|.))
 import Data.Word (Word64)
 import Heddle.Bytes.Hash (hashWith, processKey)
 import Heddle.Gateway.Proxy (PeerAddress (..))
@@ -42,13 +43,17 @@ newtype ClientKey = ClientKey Word64
 -- | The key of an address. The addresses of a network of 64 bits of IPv6 are one client, for every subscriber has that
 -- many. A Unix socket's peer has no address, and is no client.
 clientKey :: PeerAddress -> Maybe ClientKey
-clientKey = \case
+clientKey = clientKeyFor 0
+
+-- | The same where several count in one table, each with a number of its own.
+clientKeyFor :: Word64 -> PeerAddress -> Maybe ClientKey
+clientKeyFor whose = \case
   PeerLocal -> Nothing
   PeerInternet high low _
     | high == 0 && low `shiftR` 32 == 0xFFFF -> key (0, low)
     | otherwise -> key (high, 0 :: Word64)
   where
-    key pair = Just (ClientKey (max 1 (hashWith processKey (pair :: (Word64, Word64)))))
+    key (high, low) = Just (ClientKey (max 1 (hashWith processKey (high `xor` whose, low :: Word64))))
 
 -- | A rate of requests.
 data RateLimit = RateLimit

@@ -17,6 +17,7 @@ module Heddle.Serve.Config
     ownSite,
     checkConfig,
     checkRest,
+    configNotes,
 
     -- * Problems
     Problem (..),
@@ -42,6 +43,7 @@ module Heddle.Serve.Config
     -- * Words
     tlsVersions,
     parseSize,
+    parseSizeWithin,
     parseDuration,
     parseShare,
     parseBalance,
@@ -50,6 +52,7 @@ module Heddle.Serve.Config
     headerOf,
     announces,
     compressions,
+    tagParts,
     backends,
     sandboxModes,
     consoleLogs,
@@ -64,7 +67,6 @@ module Heddle.Serve.Config
 where
 
 import Data.ByteString qualified as B
-import Data.List (isInfixOf)
 import Data.Text (Text)
 import Data.Text qualified as T
 import Data.Text.Encoding (decodeUtf8With)
@@ -80,6 +82,7 @@ import Heddle.Serve.Config.Import
 import Heddle.Serve.Config.Include
 import Heddle.Serve.Config.Mighttpd
 import Heddle.Serve.Config.Nginx
+import Heddle.Serve.Config.Notes
 import Heddle.Serve.Config.SiteGrammar
 import Heddle.Serve.Config.Tree
 import Heddle.Serve.Config.Types
@@ -131,8 +134,9 @@ importFile file = do
   text <- content file
   case () of
     _
-      | '{' `elem` text && ';' `elem` text -> pure (importNginx file text)
-      | any (`isInfixOf` text) [" -> ", " => ", " >> ", " << "] -> pure (Right (importMighttpd Nothing (Just (file, text))))
+      | isNginx text -> pure (importNginx file text)
+      | isMighttpdRoutes text -> pure (Right (importMighttpd Nothing (Just (file, text))))
+      | not (isMighttpdKeys text) -> pure (Left (Problem (Position file 1 1) "this is no configuration of nginx or Mighttpd, and those of other servers are not translated"))
       | otherwise -> do
         let routes = (takeDirectory file </>) <$> routingFile text
         there <- maybe (pure False) doesFileExist routes

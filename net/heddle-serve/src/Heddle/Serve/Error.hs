@@ -13,7 +13,7 @@ module Heddle.Serve.Error
   )
 where
 
-import Data.List (intercalate, isPrefixOf)
+import Data.List (intercalate, isPrefixOf, isSuffixOf)
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
 import Heddle.Serve.Behind (NotRouted)
@@ -63,7 +63,9 @@ instance Exception ServeError where
     CannotServe path e ->
       "cannot serve " ++ path ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
         ENOENT -> "Give the name of a directory that exists."
-        ENOTDIR -> "It is not a directory; give the directory that it is in."
+        ENOTDIR
+          | any (`isSuffixOf` path) [".yaml", ".yml"] -> "A configuration is read by --config " ++ path ++ "."
+          | otherwise -> "It is not a directory; give the directory that it is in."
         EACCES -> "Give this user the right to read it, or run as a user who has that right."
         _ -> "Check the directory and its file system."
     NothingToServe ->

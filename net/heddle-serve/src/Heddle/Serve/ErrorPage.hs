@@ -13,6 +13,7 @@
 module Heddle.Serve.ErrorPage
   ( ErrorPages,
     newErrorPages,
+    forgetPages,
     errorPage,
     mostOfPage,
   )
@@ -42,6 +43,12 @@ data Page = Page !Deadline !(Maybe (ByteString, ByteString))
 -- | None read yet.
 newErrorPages :: IO ErrorPages
 newErrorPages = ErrorPages <$> newRef Map.empty
+
+-- | Let all be read again.
+--
+-- [Threads]: any.
+forgetPages :: ErrorPages -> IO ()
+forgetPages (ErrorPages ref) = modifyRef ref (const (Map.empty, ()))
 
 -- | Longer pages are not sent.
 --

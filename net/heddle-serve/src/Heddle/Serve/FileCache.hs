@@ -3,7 +3,9 @@
 -- Description : Small files, ready to send, per capability
 -- Stability   : internal, exempt from the version policy
 --
--- A set-associative table from the path as sent to its prebuilt replies: 1,024 sets of four.
+-- A set-associative table from the path as sent to its prebuilt replies: up to 1,024 sets of four. A cache
+-- without entries has no table, so that a server of many sites pays for those that are asked; a set that is
+-- full makes the table larger while it may be.
 -- Only paths of existing files are entered, so a client cannot fill the table with invented
 -- paths. Replacement is CLOCK with counters: a hit raises an entry's counter, up to three; the
 -- hand lowers it when room is needed, and removes an entry at zero. So a crawl of the whole
@@ -21,6 +23,7 @@ module Heddle.Serve.FileCache
     lookupPath,
     insertEntry,
     removeEntry,
+    doubtEntries,
 
     -- * Entries
     Entry (..),
@@ -41,12 +44,14 @@ module Heddle.Serve.FileCache
   )
 where
 
-import Control.Monad (forM, forM_, void, when)
+import Control.Monad (filterM, forM, forM_, void, when)
 import Data.Bits (unsafeShiftL, unsafeShiftR, xor, (.&.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
+import Data.Foldable (for_)
 import Data.Int (Int64)
+import Data.Maybe (isJust, isNothing)
 import Data.Word (Word64, Word8)
 import Foreign.Ptr (Ptr, castPtr)
 import Foreign.Storable (peekByteOff)
@@ -113,16 +118,20 @@ markChecked entry (Deadline now) = writeWord (entryWords entry) 0 now
 
 -- | The table.
 data FileCache = FileCache
-  { cacheTable :: !(Table (Maybe Entry)),
+  { cacheSlots :: !(Ref Slots),
     -- | Word 0: bytes held; 1: the hand, a place in the table; 2: insertions into full sets; 3: 1 while a thread
     -- compresses.
     cacheWords :: !Words,
-    -- | Files that compressing makes no smaller, each at a place that its inode gives.
-    cacheUseless :: !(Table (Maybe Stamp))
+    -- | Files that compressing makes no smaller, each at a place that its inode gives; none before the first.
+    cacheUseless :: !(Ref (Maybe (Table (Maybe Stamp))))
   }
 
-sets, ways :: Int
-sets = 1024
+-- The table, in sets of 'ways' places. The number of sets is a power of two.
+data Slots = NoSlots | Slots !(Table (Maybe Entry))
+
+fewestSets, mostSets, ways :: Int
+fewestSets = 8
+mostSets = 1024
 ways = 4
 
 -- A counter stops here, so that a hit on a popular file writes nothing.
@@ -144,9 +153,9 @@ cacheHeld cache = atomicRead (cacheWords cache) 0
 
 -- | An empty cache.
 --
--- [Cost]: 32 KB.
+-- [Cost]: some words; up to 32 KB once it has entries.
 newFileCache :: IO FileCache
-newFileCache = FileCache <$> newTable (sets * ways) Nothing <*> newWords 4 <*> newTable uselessPlaces Nothing
+newFileCache = FileCache <$> newRef NoSlots <*> newWords 4 <*> newRef Nothing
 
 uselessPlaces :: Int
 uselessPlaces = 256
@@ -155,11 +164,15 @@ uselessPlaces = 256
 --
 -- [Cost]: one comparison.
 isUseless :: FileCache -> Stamp -> IO Bool
-isUseless cache stamp = (== Just stamp) <$> readEntry (cacheUseless cache) (uselessPlace stamp)
+isUseless cache stamp = readRef (cacheUseless cache) >>= maybe (pure False) (\table -> (== Just stamp) <$> readEntry table (uselessPlace stamp))
 
 -- | Remember it; the files of 256 inodes are remembered.
 markUseless :: FileCache -> Stamp -> IO ()
-markUseless cache stamp = writeEntry (cacheUseless cache) (uselessPlace stamp) (Just stamp)
+markUseless cache stamp = readRef (cacheUseless cache) >>= maybe begun pure >>= \table -> writeEntry table (uselessPlace stamp) (Just stamp)
+  where
+    begun = do
+      table <- newTable uselessPlaces Nothing
+      table <$ writeRef (cacheUseless cache) (Just table)
 
 uselessPlace :: Stamp -> Int
 uselessPlace stamp = fromIntegral (stampInode stamp) .&. (uselessPlaces - 1)
@@ -177,15 +190,18 @@ oneCompression cache act = mask_ $ do
 --
 -- [Cost]: O(length); no allocation.
 lookupPath :: FileCache -> Variant -> Ptr Word8 -> Int -> IO (Maybe Entry)
-lookupPath cache variant p n = do
-  h <- hashPath variant p n
-  go (setOf h) 0
+lookupPath cache variant p n =
+  readRef (cacheSlots cache) >>= \case
+    NoSlots -> pure Nothing
+    Slots table -> do
+      h <- hashPath variant p n
+      go table (setOf table h) 0
   where
-    go :: Int -> Int -> IO (Maybe Entry)
-    go base way
+    go :: Table (Maybe Entry) -> Int -> Int -> IO (Maybe Entry)
+    go table base way
       | way == ways = pure Nothing
       | otherwise =
-        readEntry (cacheTable cache) (base + way) >>= \case
+        readEntry table (base + way) >>= \case
           found@(Just entry) | B.length (entryPath entry) == n && entryVariant entry == variant -> do
             same <- equals (entryPath entry)
             if same
@@ -193,42 +209,67 @@ lookupPath cache variant p n = do
                 uses <- readWord (entryWords entry) 1
                 when (uses < mostUses) (writeWord (entryWords entry) 1 (uses + 1))
                 pure found
-              else go base (way + 1)
-          _ -> go base (way + 1)
+              else go table base (way + 1)
+          _ -> go table base (way + 1)
     equals path = unsafeUseAsCStringLen path $ \(q, _) -> sameBytes p (castPtr q) n
 {-# INLINE lookupPath #-}
 
 -- | Add an entry. It replaces one of the same path, or the least used one of a full set;
 -- further entries are removed until the budget is kept.
 --
--- [Cost]: O(ways), and the hand's way to entries that are not used.
+-- [Cost]: O(ways), and the hand's way to entries that are not used. A table that grows is copied, at most three times.
 insertEntry :: FileCache -> Entry -> IO ()
 insertEntry cache entry = do
   removeEntry cache entry
-  base <- setOfEntry entry
   let size = entrySize entry
   when (size <= cacheBudget) $ do
-    place <- leastUsed cache base
-    readEntry (cacheTable cache) place >>= mapM_ (evict cache place)
-    makeRoom cache (cacheBudget - size)
-    writeEntry (cacheTable cache) place (Just entry)
+    table <- tableFor cache entry
+    place <- setOfEntry table entry >>= leastUsed cache table
+    readEntry table place >>= mapM_ (evict cache table place)
+    makeRoom cache table (cacheBudget - size)
+    writeEntry table place (Just entry)
     void (fetchAdd (cacheWords cache) 0 size)
+
+-- The table, made larger as long as the entry's set is full and that helps.
+tableFor :: FileCache -> Entry -> IO (Table (Maybe Entry))
+tableFor cache entry =
+  readRef (cacheSlots cache) >>= \case
+    NoSlots -> newTable (fewestSets * ways) Nothing >>= begun
+    Slots table -> widened table
+  where
+    begun table = table <$ writeRef (cacheSlots cache) (Slots table)
+    widened table
+      | setsOf table >= mostSets = pure table
+      | otherwise = do
+        base <- setOfEntry table entry
+        full <- all isJust <$> traverse (readEntry table . (base +)) [0 .. ways - 1]
+        if full then larger table >>= begun >>= widened else pure table
+    larger table = do
+      wider <- newTable (min (tableSize table * 8) (mostSets * ways)) Nothing
+      writeWord (cacheWords cache) 1 0
+      forM_ [0 .. tableSize table - 1] $ \i -> readEntry table i >>= mapM_ (moved wider)
+      pure wider
+    -- The entries of one set come from one set, so there is room.
+    moved wider one = do
+      base <- setOfEntry wider one
+      free <- filterM (fmap isNothing . readEntry wider . (base +)) [0 .. ways - 1]
+      for_ (take 1 free) $ \way -> writeEntry wider (base + way) (Just one)
 
 -- A free place of a set, or that of its least used entry. Each call lowers the counters of
 -- the other entries, because otherwise an entry that was popular once would stay for ever. Equally used
 -- entries are replaced in turn.
-leastUsed :: FileCache -> Int -> IO Int
-leastUsed cache base = do
+leastUsed :: FileCache -> Table (Maybe Entry) -> Int -> IO Int
+leastUsed cache table base = do
   turn <- readWord (cacheWords cache) 2
   let place way = base + ((turn + way) .&. (ways - 1))
       choose :: Int -> Int -> Int -> IO Int
       choose way best bestUses
         | way == ways = do
           writeWord (cacheWords cache) 2 (turn + 1)
-          when (bestUses > 0) $ forM_ [base .. base + ways - 1] $ \at -> readEntry (cacheTable cache) at >>= mapM_ countDown
+          when (bestUses > 0) $ forM_ [base .. base + ways - 1] $ \at -> readEntry table at >>= mapM_ countDown
           pure best
         | otherwise =
-          readEntry (cacheTable cache) (place way) >>= \case
+          readEntry table (place way) >>= \case
             Nothing -> pure (place way)
             Just e -> do
               uses <- readWord (entryWords e) 1
@@ -237,25 +278,25 @@ leastUsed cache base = do
 
 -- Move the hand until at most this number of bytes is held: it lowers an entry's counter, or
 -- removes an entry whose counter is 0.
-makeRoom :: FileCache -> Int -> IO ()
-makeRoom cache most = go
+makeRoom :: FileCache -> Table (Maybe Entry) -> Int -> IO ()
+makeRoom cache table most = go
   where
     go = do
       held <- readWord (cacheWords cache) 0
       when (held > most) $ do
         hand <- readWord (cacheWords cache) 1
         when (hand == 0) recount
-        writeWord (cacheWords cache) 1 (if hand + 1 == sets * ways then 0 else hand + 1)
-        readEntry (cacheTable cache) hand >>= \case
+        writeWord (cacheWords cache) 1 (if hand + 1 >= tableSize table then 0 else hand + 1)
+        readEntry table hand >>= \case
           Nothing -> pure ()
           Just e -> do
             uses <- readWord (entryWords e) 1
-            if uses > 0 then countDown e else evict cache hand e
+            if uses > 0 then countDown e else evict cache table hand e
         go
     -- A capability may switch threads within an insertion, which leaves the sum wrong by an
     -- entry. So each round of the hand starts by counting again.
     recount = do
-      sizes <- forM [0 .. sets * ways - 1] (fmap (maybe 0 entrySize) . readEntry (cacheTable cache))
+      sizes <- forM [0 .. tableSize table - 1] (fmap (maybe 0 entrySize) . readEntry table)
       writeWord (cacheWords cache) 0 (sum sizes)
 
 countDown :: Entry -> IO ()
@@ -263,34 +304,49 @@ countDown e = do
   uses <- readWord (entryWords e) 1
   when (uses > 0) (writeWord (entryWords e) 1 (uses - 1))
 
-evict :: FileCache -> Int -> Entry -> IO ()
-evict cache place e = do
-  writeEntry (cacheTable cache) place Nothing
+evict :: FileCache -> Table (Maybe Entry) -> Int -> Entry -> IO ()
+evict cache table place e = do
+  writeEntry table place Nothing
   void (fetchAdd (cacheWords cache) 0 (negate (entrySize e)))
 
 -- | Forget the entry with this one's path and variant.
 --
 -- [Cost]: O(ways).
 removeEntry :: FileCache -> Entry -> IO ()
-removeEntry cache entry = do
-  base <- setOfEntry entry
-  go base 0
+removeEntry cache entry =
+  readRef (cacheSlots cache) >>= \case
+    NoSlots -> pure ()
+    Slots table -> setOfEntry table entry >>= \base -> go table base 0
   where
-    go :: Int -> Int -> IO ()
-    go base way = when (way < ways) $ do
-      readEntry (cacheTable cache) (base + way) >>= \case
-        Just e | entryPath e == entryPath entry && entryVariant e == entryVariant entry -> evict cache (base + way) e
+    go :: Table (Maybe Entry) -> Int -> Int -> IO ()
+    go table base way = when (way < ways) $ do
+      readEntry table (base + way) >>= \case
+        Just e | entryPath e == entryPath entry && entryVariant e == entryVariant entry -> evict cache table (base + way) e
         _ -> pure ()
-      go base (way + 1)
+      go table base (way + 1)
+
+-- | Let every entry be compared with its file before it is used again.
+--
+-- [Cost]: O(entries).
+-- [Threads]: any; what the owner compares meanwhile may count as compared.
+doubtEntries :: FileCache -> IO ()
+doubtEntries cache =
+  readRef (cacheSlots cache) >>= \case
+    NoSlots -> pure ()
+    Slots table -> forM_ [0 .. tableSize table - 1] $ \i -> readEntry table i >>= mapM_ (`markChecked` Deadline minBound)
 
 entrySize :: Entry -> Int
 entrySize e = prebuiltSize (entryReply e) + prebuiltSize (entryUnchanged e) + 512
 
-setOfEntry :: Entry -> IO Int
-setOfEntry entry = setOf <$> unsafeUseAsCStringLen (entryPath entry) (\(p, n) -> hashPath (entryVariant entry) (castPtr p) n)
+setOfEntry :: Table (Maybe Entry) -> Entry -> IO Int
+setOfEntry table entry = setOf table <$> unsafeUseAsCStringLen (entryPath entry) (\(p, n) -> hashPath (entryVariant entry) (castPtr p) n)
 
-setOf :: Word64 -> Int
-setOf h = fromIntegral ((h `unsafeShiftR` 40) .&. fromIntegral (sets - 1)) * ways
+setsOf :: Table (Maybe Entry) -> Int
+setsOf table = tableSize table `unsafeShiftR` 2
+{-# INLINE setsOf #-}
+
+setOf :: Table (Maybe Entry) -> Word64 -> Int
+setOf table h = fromIntegral ((h `unsafeShiftR` 40) .&. fromIntegral (setsOf table - 1)) * ways
 {-# INLINE setOf #-}
 
 -- Eight bytes at a time. The hash needs no secret, because only names of existing files are

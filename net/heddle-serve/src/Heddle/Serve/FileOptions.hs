@@ -16,6 +16,7 @@ module Heddle.Serve.FileOptions
     defaultFileOptions,
     Compression (..),
     parseCompression,
+    TagParts (..),
 
     -- * Headers by path
     HeaderRule (..),
@@ -60,11 +61,14 @@ data FileOptions = FileOptions
     -- | List directories without an index.
     fileListings :: !Bool,
     fileCompression :: !Compression,
+    -- | What an ETag is made of.
+    fileTag :: !TagParts,
     -- | Serve what symbolic links lead to outside the root.
     fileFollow :: !Bool,
     -- | A file of user names and passwords, as @htpasswd@ writes it.
     fileUsers :: !(Maybe FilePath)
   }
+  deriving stock (Eq, Show)
 
 -- | Files as they are, with the media types that are built in, and nothing added.
 defaultFileOptions :: FileOptions
@@ -77,6 +81,7 @@ defaultFileOptions =
       fileErrorPages = [],
       fileListings = False,
       fileCompression = CompressionOff,
+      fileTag = TagOfAll,
       fileFollow = False,
       fileUsers = Nothing
     }
@@ -98,6 +103,14 @@ parseCompression = \case
   "static" -> Right CompressionStatic
   "on" -> Right CompressionOn
   other -> Left ("'" ++ other ++ "' is not a way of compression; there are off, static and on")
+
+-- | What tells a version of a file from others.
+data TagParts
+  = -- | Size, times of modification and of the last change, inode: no program can set them back, and copies differ.
+    TagOfAll
+  | -- | Time of modification, in seconds, and size, which copies have in common.
+    TagOfMtimeAndSize
+  deriving stock (Eq, Show)
 
 -- | A header of replies about paths that match.
 data HeaderRule = HeaderRule !RuleScope !Glob !Header
@@ -138,20 +151,24 @@ ruleOf form text = case break (== '=') text of
 -- Left "the Content-Type follows from a file's extension; set it with --mime EXT=TYPE"
 headerOf :: String -> String -> Either String Header
 headerOf name given
+  | map toLower name == "location" = Left (ownHeader name)
   | map toLower name == "content-type" = Left "the Content-Type follows from a file's extension; set it with --mime EXT=TYPE"
   | otherwise = replyHeaderOf name given
 
--- | A header of a reply that is no file's.
+-- | A header of a reply that is no file's, which may also name another address.
 replyHeaderOf :: String -> String -> Either String Header
 replyHeaderOf name given
   | null name || not (all isToken name) = Left ("'" ++ name ++ "' is not the name of a header")
-  | map toLower name `elem` ours = Left ("the header " ++ name ++ " belongs to the server and cannot be set")
+  | map toLower name `elem` ours = Left (ownHeader name)
   | not (all isFieldChar value) = Left ("the value of the header " ++ name ++ " holds a character that cannot be sent (only printable ASCII can)")
   | otherwise = Right (Header (C.pack name) (C.pack value))
   where
     value = trim given
     -- What frames messages, or says what the server knows better.
-    ours = ["accept-ranges", "connection", "content-encoding", "content-length", "content-range", "date", "etag", "keep-alive", "last-modified", "location", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"]
+    ours = ["accept-ranges", "connection", "content-encoding", "content-length", "content-range", "date", "etag", "keep-alive", "last-modified", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"]
+
+ownHeader :: String -> String
+ownHeader name = "the header " ++ name ++ " belongs to the server and cannot be set"
 
 isToken :: Char -> Bool
 isToken c = isAscii c && (isAlphaNum c || c `elem` ("!#$%&'*+-.^_`|~" :: String))

@@ -27,6 +27,9 @@ module Heddle.Serve.FileReply
     -- * Replies without a file
     problem,
     notFound,
+    refusalOf,
+    notAFile,
+    noIndex,
     withHeaders,
   )
 where
@@ -43,8 +46,10 @@ import Heddle.Http.Borrowed (preconditions)
 import Heddle.Http.Conditional
 import Heddle.Http.Range
 import Heddle.Prim.Clock (EpochSeconds (..), epochNow)
+import Heddle.Prim.Errno
 import Heddle.Prim.File (FileStatus (..))
 import Heddle.Serve.Coding (Coding (..), codingName)
+import Heddle.Serve.FileOptions (TagParts (..))
 import Numeric (showHex)
 
 -- | One version of a file, as HTTP describes it.
@@ -65,10 +70,10 @@ data Representation = Representation
 
 -- | What a file is sent as: its media type, its status, its coding, whether the server made that coding from the file, and
 -- further headers.
-representationOf :: ByteString -> FileStatus -> Coding -> Bool -> [Header] -> Representation
-representationOf media status coding made more =
+representationOf :: TagParts -> ByteString -> FileStatus -> Coding -> Bool -> [Header] -> Representation
+representationOf parts media status coding made more =
   Representation
-    { representationValidators = validatorsOf status (if made then "-" <> codingName coding else ""),
+    { representationValidators = validatorsOf parts status (if made then "-" <> codingName coding else ""),
       representationMedia = media,
       representationSize = statusSize status,
       representationCoding = coding,
@@ -77,16 +82,20 @@ representationOf media status coding made more =
 
 -- A compressed sibling is a file of its own, with a tag of its own; what the server makes from a file shares the
 -- file's times and inode, so the tag names the coding.
-validatorsOf :: FileStatus -> ByteString -> Validators
-validatorsOf status suffix =
+validatorsOf :: TagParts -> FileStatus -> ByteString -> Validators
+validatorsOf parts status suffix =
   Validators
     { currentETag = Just (ETag False tag),
       currentModified = Just (EpochSeconds (statusSeconds status))
     }
   where
+    -- Copying, by tar or into an image of a container, often keeps whole seconds only.
+    tag = case parts of
+      TagOfMtimeAndSize -> C.intercalate "-" (map hex [statusSeconds status, statusSize status]) <> suffix
+      TagOfAll -> whole
     -- The time of change is part of the tag because no program can set it back, as rsync and
     -- tar do with the time of modification.
-    tag = C.intercalate "-" (map hex [statusSize status, modified, changed, statusInode status]) <> suffix
+    whole = C.intercalate "-" (map hex [statusSize status, modified, changed, statusInode status]) <> suffix
     modified = statusSeconds status * 1000000000 + statusNanos status
     changed = statusChanged status * 1000000000 + statusChangedNanos status
     hex n = C.pack (showHex (fromIntegral n :: Word) "")
@@ -202,9 +211,29 @@ problem status text =
   Whole
     status
     [Header "Content-Type" "text/html; charset=utf-8"]
-    (B.concat ["<!doctype html>\n<title>", code, "</title>\n<h1>", code, "</h1>\n<p>", text, "</p>\n"])
+    (B.concat ["<!doctype html>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>", code, "</title>\n<h1>", code, "</h1>\n<p>", text, "</p>\n"])
   where
     code = C.pack (show (statusCode status)) <> " " <> reasonPhrase status
+
+-- | How the server answers for a path that it cannot open: with this status and sentence; 'Nothing' if there is no file there, which
+-- another page may answer for.
+refusalOf :: Errno -> Maybe (Status, ByteString)
+refusalOf e
+  | e `elem` [ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EINVAL] = Nothing
+  -- A socket, or a device without a driver.
+  | e `elem` [ENXIO, ENODEV] = Just notAFile
+  | e `elem` [EACCES, EPERM] = Just (status403, "The server may not read this file.")
+  | e == EXDEV = Just (status403, "A symbolic link leads out of the site.")
+  | e `elem` [EMFILE, ENFILE, ENOMEM, EAGAIN] = Just (status503, "The server is out of descriptors or memory; try again.")
+  | otherwise = Just (status500, "The file could not be opened.")
+
+-- | For what is neither a file nor a directory.
+notAFile :: (Status, ByteString)
+notAFile = (status403, "This is not a file.")
+
+-- | For a directory.
+noIndex :: (Status, ByteString)
+noIndex = (status403, "This directory has no index, and listings are off.")
 
 -- | 404.
 notFound :: Reply

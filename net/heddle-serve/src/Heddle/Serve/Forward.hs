@@ -85,7 +85,7 @@ withForwarding runtime tell watch settings pattern' servers body =
     opened with = withProxy runtime with (\proxy -> watch (ofProxy (map (renderOrigin . urlOrigin . upstreamUrl) servers) proxy) >> body (Right (forwarding proxy)))
     -- A proxy forwards what the client has sent. Where a program redirects to instead, the client goes itself.
     forwarding proxy place = case placeQuery place of
-      Nothing -> proxyHandlerFor proxy ((\asked -> addressOf place <> (if B.null asked then "" else "?" <> asked)) <$> placeRewritten place)
+      Nothing -> proxyHandlerFor proxy ((\asked -> addressOf place <> (if B.null asked then "" else "?" <> asked)) <$> placeRewritten place) (placeUser place)
       Just asked -> \_ -> pure (Whole status303 [Header "Location" (addressOf place <> (if B.null asked then "" else "?" <> asked))] "")
     addressOf place = "/" <> B.drop 1 (escaped (C.dropWhile (== '/') (placePath place)))
     given = settings {proxyPrefix = escaped (patternPrefix pattern'), proxyUpstreams = servers, proxyFailed = tell}
@@ -98,5 +98,6 @@ escaped prefix
   where
     spelt c
       | isAscii c && isAlphaNum c || c `elem` ("/-._~!$&'()*+,;=:@" :: String) = C.singleton c
+      | c == '\0' = "%2F"
       -- In upper case, as encodePath spells it.
       | otherwise = C.pack ('%' : (if ord c < 16 then "0" else "") ++ map toUpper (showHex (ord c) ""))

@@ -173,7 +173,8 @@ complete request reply = case reply of
   -- Its two connections are its own. Run within the request, it would keep the request's memory for as long as it lasts.
   Tunnel {} -> pure reply
   _ -> do
-    let status = replyStatus reply
+    -- Before it is sent, or the reply would keep content that is lazy.
+    let !status = replyStatus reply
     _ <- replyNow request reply
     pure (Replied status)
 {-# INLINE complete #-}

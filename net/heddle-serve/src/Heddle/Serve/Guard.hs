@@ -31,11 +31,15 @@ module Heddle.Serve.Guard
   )
 where
 
+import Data.Bits (complement)
+import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
 import Data.Char (isDigit)
 import Data.Foldable (for_)
-import Data.Maybe (fromMaybe, isJust)
-import Heddle.Gateway.Proxy (Network (..), PeerAddress (..), isWithin, parseNetwork, peerAddressOf, peerText)
+import Data.Maybe (isJust, mapMaybe)
+import Data.Word (Word64)
+import Heddle.Bytes.Hash (hashWith, processKey)
+import Heddle.Gateway.Proxy (Network (..), PeerAddress (..), clientsByHeader, isWithin, parseNetwork, peerAddressOf, peerText)
 import Heddle.Http
 import Heddle.Http.Borrowed (requestBegan)
 import Heddle.IO.Registration (Registration, registrationPeer)
@@ -43,7 +47,6 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline (..), Nanos (..), monotonicNow)
 import Heddle.Serve.ClientTable
 import Heddle.Serve.FileReply (problem, withHeaders)
-import Heddle.Serve.RealClient (realClientAddress)
 
 -- | Limits of clients.
 data GuardOptions = GuardOptions
@@ -90,18 +93,20 @@ parseRate text = case span isDigit text of
       where
         n = read digits :: Int
 
--- | Limits at work: the trusted proxies, the tables, and in word 0 of the last when a closed connection was reported.
-data Guard = Guard !GuardOptions ![Network] !RateTable !CountTable !Words
+-- | Limits at work: the trusted proxies, the table of rates, the number that the guard counts with there, the table of connections,
+-- and in word 0 of the last when a closed connection was reported.
+data Guard = Guard !GuardOptions ![Network] !RateTable !Word64 !CountTable !Words
 
--- | A guard that believes these proxies; 'Nothing' if there is nothing to guard.
-newGuard :: [Network] -> GuardOptions -> IO (Maybe Guard)
-newGuard trusted options
+-- | A guard that believes these proxies; 'Nothing' if there is nothing to guard. The table of rates may be that of several guards,
+-- and a guard of the same name continues what another one has counted.
+newGuard :: IO RateTable -> ByteString -> [Network] -> GuardOptions -> IO (Maybe Guard)
+newGuard table name trusted options
   | options == noGuard = pure Nothing
   | otherwise = do
-    rates <- newRateTable (if isJust (guardRate options) then 16384 else 1)
+    rates <- if isJust (guardRate options) then table else newRateTable 1
     counts <- newCountTable (if isJust (guardConnectionsMost options) then 8192 else 1)
     reported <- newWords 1
-    pure (Just (Guard options trusted rates counts reported))
+    pure (Just (Guard options trusted rates (hashWith processKey name) counts reported))
 
 -- | Whether the rules let an address pass.
 mayAccess :: [AccessRule] -> PeerAddress -> Bool
@@ -115,19 +120,26 @@ mayAccess rules address = go True rules
 
 -- The reply to a request that is not to be answered; a request that is has been counted.
 refusal :: Guard -> Request -> IO (Maybe Reply)
-refusal (Guard (GuardOptions rules rate _) trusted rates _ _) request = do
-  named <- if null trusted then pure Nothing else realClientAddress trusted request
-  let address = fromMaybe (peerAddressOf (peer request)) named
-  if not (mayAccess rules address)
+refusal (Guard (GuardOptions rules rate _) trusted rates whose _ _) request = do
+  named <- if null trusted then pure [] else clientsByHeader trusted request
+  -- Of the headers of proxies a client may have written one: none that is named may lack the right, and all pay for the request. What
+  -- Forwarded says is counted apart from the rest. Else a client whose proxy passes its Forwarded on could have another one refused.
+  let accounts = if null named then [(whose, peerAddressOf (peer request))] else [(if from == HeaderForwarded then complement whose else whose, client) | (from, client) <- named]
+  if not (all (mayAccess rules . snd) accounts)
     then pure (Just (problem status403 "This address may not be asked from yours."))
-    else case (,) <$> rate <*> clientKey address of
+    else case rate of
       Nothing -> pure Nothing
-      Just (limit, key) -> do
-        Nanos early <- spend rates limit (requestBegan request) key
+      Just limit -> do
+        Nanos early <- spendAll limit (mapMaybe (uncurry clientKeyFor) accounts)
         pure $
           if early == 0
             then Nothing
             else Just (withHeaders [Header "Retry-After" (C.pack (show ((early + 999999999) `quot` 1000000000)))] (problem status429 "There were too many requests from your address; try again later."))
+  where
+    -- A request that one refuses is not counted for the next.
+    spendAll limit = \case
+      [] -> pure (Nanos 0)
+      one : others -> spend rates limit (requestBegan request) one >>= \early -> if early == Nanos 0 then spendAll limit others else pure early
 
 -- | Pass requests within the limits to the handler, and answer others with 403, or 429 and Retry-After; the function
 -- may change that reply.
@@ -150,7 +162,7 @@ guardAtOnce guard handler request =
 -- | For 'settingOpened': counts a connection, or closes it if its client has as many as it may. Those of trusted proxies,
 -- which carry many clients, and of Unix sockets are not limited. At most once a minute the action is told of one.
 guardConnections :: Guard -> (String -> IO ()) -> Maybe (Registration -> IO (Maybe (IO ())))
-guardConnections (Guard options trusted _ counts reported) tell = opened <$> guardConnectionsMost options
+guardConnections (Guard options trusted _ _ counts reported) tell = opened <$> guardConnectionsMost options
   where
     opened limit registration = do
       let address = peerAddressOf (registrationPeer registration)

@@ -39,7 +39,9 @@ module Heddle.Serve.Internal
     module Heddle.Serve.Hosts,
     module Heddle.Serve.Identity,
     module Heddle.Serve.Inherited,
+    module Heddle.Serve.Internal.Signal,
     module Heddle.Serve.IsoTime,
+    module Heddle.Serve.Judge,
     module Heddle.Serve.Listen,
     module Heddle.Serve.Listeners,
     module Heddle.Serve.Listing,
@@ -63,6 +65,7 @@ module Heddle.Serve.Internal
     module Heddle.Serve.Reload,
     module Heddle.Serve.Root,
     module Heddle.Serve.Routes,
+    module Heddle.Serve.Shared,
     module Heddle.Serve.Site,
     module Heddle.Serve.Sites,
     module Heddle.Serve.Static,
@@ -104,7 +107,9 @@ import Heddle.Serve.HostName
 import Heddle.Serve.Hosts
 import Heddle.Serve.Identity
 import Heddle.Serve.Inherited
+import Heddle.Serve.Internal.Signal
 import Heddle.Serve.IsoTime
+import Heddle.Serve.Judge
 import Heddle.Serve.Listen
 import Heddle.Serve.Listeners
 import Heddle.Serve.Listing
@@ -128,6 +133,7 @@ import Heddle.Serve.RealClient
 import Heddle.Serve.Reload
 import Heddle.Serve.Root
 import Heddle.Serve.Routes
+import Heddle.Serve.Shared
 import Heddle.Serve.Site
 import Heddle.Serve.Sites
 import Heddle.Serve.Static

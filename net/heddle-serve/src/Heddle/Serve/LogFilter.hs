@@ -20,7 +20,7 @@ where
 
 import Data.Char (isDigit, toLower)
 import Heddle.Http
-import Heddle.Http.UriPath (decodePath, pathRelative)
+import Heddle.Http.UriPath (decodeBothWays, pathRelative)
 import Heddle.Prim.Atomic (newWords, readWord, writeWord)
 import Heddle.Serve.Glob
 
@@ -72,7 +72,7 @@ newSelection (LogFilter only skip sample) = do
         | null skip = pure False
         | otherwise = case what of
           LoggedGarbage -> pure False
-          LoggedRequest -> either (const False) (\path -> any (`matches` ("/" <> pathRelative path)) skip) . decodePath <$> rawPath request
+          LoggedRequest -> either (const False) (\(_, path) -> any (`matches` ("/" <> pathRelative path)) skip) . decodeBothWays <$> rawPath request
       chosen code
         | sample == 1 || code >= 400 = pure True
         | otherwise = do

@@ -19,8 +19,9 @@ where
 
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Word (Word8)
-import Foreign.Ptr (Ptr)
+import Foreign.Ptr (Ptr, castPtr)
 import Heddle.Bytes.Write (Write, bytes, char7, decimal, pokeWrite)
 import Heddle.Http
 import Heddle.Http.Borrowed
@@ -83,7 +84,10 @@ pokeJson clock request what status sent p0 = do
       q5 <- field "\",\"referer\":\"" HeaderReferer 640 q4
       q6 <- field "\",\"user_agent\":\"" HeaderUserAgent 640 q5
       q7 <- field "\",\"request_id\":\"" HeaderXRequestId 128 q6
-      field "\",\"traceparent\":\"" HeaderTraceparent 64 q7
+      q8 <- field "\",\"traceparent\":\"" HeaderTraceparent 64 q7
+      notedForLog request "remote_user" >>= \case
+        Nothing -> pure q8
+        Just user -> pokeWrite "\",\"user\":\"" q8 >>= \q -> unsafeUseAsCStringLen user (\(from, n) -> escapedForJson 128 q (castPtr from) n)
   behind <- case what of
     LoggedGarbage -> pure Nothing
     LoggedRequest -> upstreamTime request

@@ -34,9 +34,11 @@ where
 import Control.Monad (void, when)
 import Data.Bits (complement, xor, (.&.), (.|.))
 import Data.ByteString (ByteString)
+import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Internal qualified as BI (create)
 import Data.ByteString.Short (ShortByteString)
 import Data.ByteString.Short qualified as Short
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Word (Word64, Word8)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
@@ -108,7 +110,8 @@ pokeCommon :: LogClock -> Request -> Logged -> Status -> Int -> Ptr Word8 -> IO 
 pokeCommon clock request what status sent p0 = do
   text <- timeText clock (requestBegan request)
   p1 <- pokeClient clock request what p0
-  p2 <- pokeWrite (" - - [" <> bytes text <> "] \"") p1
+  q <- pokeWrite " - " p1 >>= pokeUser request what
+  p2 <- pokeWrite (" [" <> bytes text <> "] \"") q
   p3 <- case what of
     LoggedGarbage -> firstLine escaped request p2
     LoggedRequest -> do
@@ -120,6 +123,22 @@ pokeCommon clock request what status sent p0 = do
   p4 <- pokeWrite ("\" " <> decimal (statusCode status) <> char7 ' ') p3
   if sent == 0 then pokeWrite (char7 '-') p4 else pokeWrite (decimal sent) p4
 {-# INLINE pokeCommon #-}
+
+-- The user whose password was right. A space would end the field.
+pokeUser :: Request -> Logged -> Ptr Word8 -> IO (Ptr Word8)
+pokeUser request what p0 = case what of
+  LoggedGarbage -> nobody
+  LoggedRequest -> notedForLog request "remote_user" >>= maybe nobody (go p0 . C.split ' ')
+  where
+    nobody = pokeWrite (char7 '-') p0
+    most = 128
+    go p parts = do
+      let room = most - (p `minusPtr` p0)
+      case parts of
+        part : others | room > 4 -> do
+          q <- unsafeUseAsCStringLen part (\(from, n) -> escaped room p (castPtr from) n)
+          if null others then pure q else pokeWrite "\\x20" q >>= \r -> go r others
+        _ -> pure p
 
 -- | The first line of bytes that are not a valid request, with these escapes.
 firstLine :: (Int -> Ptr Word8 -> Ptr Word8 -> Int -> IO (Ptr Word8)) -> Request -> Ptr Word8 -> IO (Ptr Word8)
@@ -149,18 +168,20 @@ pokeClient clock request what p
       LoggedRequest -> realClient (clockTrusted clock) request
     maybe (pokePeer p (peer request)) (\text -> pokeWrite (bytes text) p) named
 
--- | The peer's address. It is first copied into the free space after the text, so nothing is allocated.
+-- | The peer's address; one of IPv4 that has come by a socket of IPv6, or in a header of the PROXY protocol, as IPv4's. It is first
+-- copied into the free space after the text, so nothing is allocated.
 pokePeer :: Ptr Word8 -> ShortByteString -> IO (Ptr Word8)
 pokePeer p address
-  | n >= 8 && family == 2 = do
-    raw 4 4
-    peek (castPtr behind) >>= \w -> pokeWrite (ipv4 w) p
-  | n >= 24 && family == 10 = raw 8 16 >> pokeIPv6 p behind
+  | n >= 8 && family == 2 = four 4
+  | n >= 24 && family == 10 = if isMapped then four 20 else raw 8 16 >> pokeIPv6 p behind
   | otherwise = pokeWrite "unix:" p
   where
     n = Short.length address
     family = if n >= 2 then Short.index address 0 else 0
     behind = p `plusPtr` 64
+    four from = raw from 4 >> peek (castPtr behind) >>= \w -> pokeWrite (ipv4 w) p
+    isMapped = zeros 8 && Short.index address 18 == 0xFF && Short.index address 19 == 0xFF
+    zeros i = i == 18 || (Short.index address i == 0 && zeros (i + 1))
     raw :: Int -> Int -> IO ()
     raw from count = go 0
       where

@@ -42,6 +42,7 @@ import Heddle.Prim.Clock
 import Heddle.Serve.IsoTime (isoFromLogTime)
 import Heddle.Serve.LogLine
 import Heddle.Serve.Traceparent
+import Heddle.Tls (certificateSubject)
 
 -- | A compiled format.
 data LogTemplate = LogTemplate
@@ -184,11 +185,13 @@ logVariables = map fst variables ++ ["http_NAME"]
 variables :: [(String, Field)]
 variables =
   [ ("remote_addr", Fixed 64 (\r -> pokeClient (recordClock r) (recordRequest r) (recordWhat r))),
+    ("remote_user", Chosen 128 (ofRequest (noted "remote_user"))),
     ("realip_remote_addr", Fixed 64 (\r p -> pokePeer p (peer (recordRequest r)))),
     ("time_local", Fixed 32 (\r p -> timeOf r >>= \text -> pokeWrite (bytes text) p)),
     ("time_iso8601", Fixed 32 (\r p -> timeOf r >>= \text -> pokeWrite (bytes (isoFromLogTime text)) p)),
     ("msec", Fixed 24 (\_ p -> epochNowExactly >>= \(EpochSeconds s, Nanos n) -> pokeWrite (decimal s <> char7 '.') p >>= pokeThree (n `quot` 1000000))),
     ("request", RequestLine 2112),
+    ("request_length", Fixed 24 (\r p -> lengthOf r >>= \n -> pokeWrite (decimal n) p)),
     ("request_method", Chosen 64 (ofRequest withMethod)),
     ("request_uri", Chosen 2048 (ofRequest withTarget)),
     ("uri", Chosen 2048 (ofRequest withPath)),
@@ -202,8 +205,11 @@ variables =
     ("ssl_protocol", Chosen 32 (ofLayer factVersion)),
     ("ssl_cipher", Chosen 64 (ofLayer factCipher)),
     ("ssl_server_name", Chosen 256 (ofLayer factServerName)),
+    ("ssl_client_s_dn", Chosen 512 (ofRequest clientNameOf)),
     ("request_id", Chosen 128 (headerSource "x-request-id")),
     ("trace_id", Chosen 32 (ofRequest traceOf)),
+    ("upstream_addr", Chosen 256 (ofRequest (noted "upstream_addr"))),
+    ("upstream_status", Chosen 64 (ofRequest (noted "upstream_status"))),
     ("upstream_time", Chosen 24 (ofRequest upstreamOf)),
     ("http_referer", Chosen 768 (known HeaderReferer)),
     ("http_user_agent", Chosen 512 (known HeaderUserAgent))
@@ -211,6 +217,11 @@ variables =
   where
     timeOf r = timeText (recordClock r) (requestBegan (recordRequest r))
     known which = ofRequest (withHeader which)
+    noted name request use = notedForLog request name >>= maybe (use nullPtr 0) (`borrowing` use)
+    lengthOf r = case recordWhat r of
+      LoggedGarbage -> withReceived (recordRequest r) (\_ n -> pure n)
+      LoggedRequest -> requestLength (recordRequest r)
+    clientNameOf request use = maybe (pure Nothing) certificateSubject (secureFacts request >>= factPeerCertificate) >>= maybe (use nullPtr 0) (`borrowing` use)
     traceOf request use = do
       given <- withHeader HeaderTraceparent request (\p n -> B.packCStringLen (castPtr p, min 256 n))
       borrowing (maybe "" traceId (parseTraceparent given)) use
@@ -237,15 +248,18 @@ ofRequest part record use = case recordWhat record of
 borrowing :: ByteString -> (Ptr Word8 -> Int -> IO (Ptr Word8)) -> IO (Ptr Word8)
 borrowing text use = unsafeUseAsCStringLen text (\(from, n) -> use (castPtr from) n)
 
--- The first header with this name in lower case, whose hyphens may be underscores.
+-- The header with this name in lower case, whose hyphens may be underscores. Lines of one name are joined as 'header' does it.
 headerSource :: ByteString -> LogRecord -> (Ptr Word8 -> Int -> IO (Ptr Word8)) -> IO (Ptr Word8)
-headerSource wanted = ofRequest $ \request use -> do
-  (from, n) <- foldRequestHeaders request step (nullPtr, 0)
-  use from n
+headerSource wanted = ofRequest $ \request use ->
+  foldRequestHeaders request step [] >>= \case
+    [] -> use nullPtr 0
+    [(from, n)] -> use from n
+    several -> traverse (\(from, n) -> B.packCStringLen (castPtr from, n)) (reverse several) >>= \values -> borrowing (B.intercalate between (filter (not . B.null) values)) use
   where
-    step found@(before, _) _ name nameLength value n
-      | before /= nullPtr || nameLength /= B.length wanted = pure found
-      | otherwise = (\same -> if same then (value, n) else found) <$> sameName name 0
+    between = if wanted == "cookie" then "; " else ", "
+    step found _ name nameLength value n
+      | nameLength /= B.length wanted = pure found
+      | otherwise = (\same -> if same then (value, n) : found else found) <$> sameName name 0
     sameName :: Ptr Word8 -> Int -> IO Bool
     sameName name i
       | i >= B.length wanted = pure True

@@ -42,7 +42,7 @@ import Data.List (elemIndex)
 import Data.Primitive.SmallArray (SmallArray, indexSmallArray, sizeofSmallArray, smallArrayFromList)
 import Heddle.Http
 import Heddle.Http.Borrowed (requestBegan)
-import Heddle.Http.UriPath (decodePath)
+import Heddle.Http.UriPath (PathError (..), decodePath)
 import Heddle.IO.Registration (Registration, registrationCapability)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
@@ -141,7 +141,12 @@ routeOf metrics request = \case
   LoggedRequest | Labelled _ numberOf <- metricsLabelled metrics -> numberOf request
 
 positionOf :: Routes -> Request -> IO (Maybe Int)
-positionOf routes request = either (const Nothing) (routePosition routes) . decodePath <$> rawPath request
+positionOf routes request = position <$> rawPath request
+  where
+    position raw = case decodePath raw of
+      Right path -> routePosition routes path
+      Left PathEncodedSlash -> encodedPosition routes raw
+      Left _ -> Nothing
 
 -- | How the route of a request is called.
 routeLabel :: Labelled -> Request -> IO ByteString

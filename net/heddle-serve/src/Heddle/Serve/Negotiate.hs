@@ -24,13 +24,13 @@ import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr)
 import Heddle.Http
 import Heddle.Http.Borrowed (withHeader)
-import Heddle.Prim.Atomic (Table, newTable, readEntry, writeEntry)
+import Heddle.Prim.Atomic (Ref, Table, newRef, newTable, readEntry, readRef, writeEntry, writeRef)
 import Heddle.Serve.Coding
 import Heddle.Serve.FileCache (sameBytes)
 import Heddle.Serve.Policy
 
 -- | Values of Accept-Encoding, and what they come to, each at a place that its length gives.
-newtype Memo = Memo (Table Known)
+newtype Memo = Memo (Ref (Maybe (Table Known)))
 
 data Known = Known !ByteString !Accepted
 
@@ -39,7 +39,7 @@ places = 32
 
 -- | Nothing remembered yet.
 newMemo :: IO Memo
-newMemo = Memo <$> newTable places (Known B.empty acceptsNothing)
+newMemo = Memo <$> newRef Nothing
 
 -- | The variant that a request gets.
 --
@@ -60,9 +60,10 @@ negotiated policy memo request = do
 {-# NOINLINE negotiated #-}
 
 acceptedIn :: Memo -> Ptr Word8 -> Int -> IO Accepted
-acceptedIn (Memo table) p n
+acceptedIn (Memo memo) p n
   | n <= 0 = pure acceptsNothing
   | otherwise = do
+    table <- readRef memo >>= maybe begun pure
     let place = n .&. (places - 1)
     Known text accepted <- readEntry table place
     same <- if B.length text == n then unsafeUseAsCStringLen text (\(q, _) -> sameBytes p (castPtr q) n) else pure False
@@ -73,3 +74,7 @@ acceptedIn (Memo table) p n
         let found = acceptedOf new
         -- What is longer is no browser's.
         found <$ (if n <= 256 then found `seq` writeEntry table place (Known new found) else pure ())
+  where
+    begun = do
+      table <- newTable places (Known B.empty acceptsNothing)
+      table <$ writeRef memo (Just table)

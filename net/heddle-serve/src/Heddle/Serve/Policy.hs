@@ -56,6 +56,7 @@ data Policy = Policy
     policyCompresses :: !Bool,
     -- | Whether the reply to a path depends on the request's headers, so that the cache has to tell them apart.
     policyNegotiates :: !Bool,
+    policyTag :: !TagParts,
     policyFallback :: !Bool,
     policyListings :: !Bool,
     policyFollow :: !Bool,
@@ -73,6 +74,7 @@ policyOf options =
       policySiblings = fileCompression options /= CompressionOff,
       policyCompresses = fileCompression options == CompressionOn,
       policyNegotiates = fileCompression options /= CompressionOff || severalOrigins (fileOrigins options),
+      policyTag = fileTag options,
       policyFallback = fileFallback options,
       policyListings = fileListings options,
       policyFollow = fileFollow options,

@@ -18,8 +18,9 @@ where
 import Control.Monad (void, when)
 import Data.Foldable (fold)
 import Heddle.Prim.Exception
-import System.Directory (removeFile, renameFile)
+import System.Directory (removeFile)
 import System.IO.Error (isDoesNotExistError)
+import System.Posix.Files (rename)
 import System.Posix.Process (getProcessID)
 import System.Posix.Types (GroupID, UserID)
 import System.Posix.User
@@ -38,7 +39,7 @@ withPidFile path body = do
       remove = void . trySync $ do
         now <- readFile path
         when (now == line) (removeFile path)
-  bracket_ ((writeFile new line >> renameFile new path) `onException` trySync (removeFile new)) remove body
+  bracket_ ((writeFile new line >> rename new path) `onException` trySync (removeFile new)) remove body
 
 -- | A user by name or number, and perhaps another group than the user's.
 data UserSpec = UserSpec {userWanted :: !String, groupWanted :: !(Maybe String)}

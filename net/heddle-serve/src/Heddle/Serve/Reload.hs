@@ -56,7 +56,7 @@ data Reloading = Reloading
     reloadingCertificates :: !Certificates,
     reloadingGenerations :: !Generations,
     -- | What sites are opened with, for a port with TLS.
-    reloadingContext :: !(Maybe Int -> SitesContext),
+    reloadingContext :: !(Maybe (IO Int) -> SitesContext),
     -- | Is called right before new requests are answered by other sites.
     reloadingPublish :: !(OpenSites -> IO ()),
     -- | Hears of what has changed, and with 'Left' of what could not.
@@ -108,7 +108,7 @@ apply (ReloadState reloading _ _ current) new = do
   opened <- openAll [spec | spec <- serveListen new, renderListen spec `notElem` known]
   let places = stay ++ opened
       closeOpened = traverse_ (\(_, _, close) -> close) opened
-      context = reloadingContext reloading (securePort [(spec, l) | (spec, l, _) <- places])
+      context = reloadingContext reloading (pure <$> securePort [(spec, l) | (spec, l, _) <- places])
   replaced <- replaceGeneration (reloadingGenerations reloading) (withSites context (serveUnknown new) (serveSites new)) (\sites -> takeCertificates >> reloadingPublish reloading sites) `onException` closeOpened
   either (\e -> closeOpened >> throwIO e) pure replaced
   writeRef current places

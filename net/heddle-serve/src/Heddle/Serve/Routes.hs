@@ -7,7 +7,7 @@
 --
 -- A route is a prefix, such as @\/cgi-bin@, and what answers below it; or a prefix and a suffix, such as @\/*.php@, for
 -- files that are programs. Routes are compared with the decoded, dot-free path, segment by segment, so no spelling of a
--- path gets around them. The longest prefix wins, and of two with one prefix, the one with a suffix; or the first in
+-- path gets around them. A path with encoded slashes has a route if that is the same whether they separate segments or not. The longest prefix wins, and of two with one prefix, the one with a suffix; or the first in
 -- their order, if the site says so.
 --
 -- Cost: a comparison for each route, paid by requests that the cache of files has no reply for.
@@ -34,8 +34,11 @@ module Heddle.Serve.Routes
     addRoute,
     routePatterns,
     routePosition,
+    encodedPosition,
     findRoute,
+    findEncoded,
     routeFor,
+    routeForEncoded,
     Found (..),
     LocalFile (..),
     Redirected (..),
@@ -234,6 +237,26 @@ afterRedirect (Redirected asked hops) found = found {foundPlace = (foundPlace fo
 findRoute :: Routes -> UriPath -> Maybe Found
 findRoute (Routes _ routes) path = (\(pattern', action, place) -> Found action place (not (B.null (patternSuffix pattern')))) <$> firstFor routes path
 
+-- | The route of a path that has encoded slashes, with the path in which they separate segments. The place is that in which they do not.
+-- Without a route it is refused, for no file has such a name; and so it is if the two readings have different routes, because what is behind
+-- one could take the path for the other's.
+--
+-- [Cost]: two comparisons for each route, and decoding twice.
+findEncoded :: Routes -> ByteString -> Either PathError (UriPath, Found)
+findEncoded (Routes _ routes) raw = (\(path, (pattern', action, place)) -> (path, Found action place (not (B.null (patternSuffix pattern'))))) <$> firstForEncoded routes raw
+
+-- | 'routePosition' for a path that has encoded slashes.
+--
+-- [Cost]: as 'findEncoded'.
+encodedPosition :: Routes -> ByteString -> Maybe Int
+encodedPosition (Routes _ routes) raw = either (const Nothing) (\(_, (_, i, _)) -> Just i) (firstForEncoded (zip (map fst routes) [0 ..]) raw)
+
+-- | 'routeFor' for a path that has encoded slashes; see 'findEncoded'.
+--
+-- [Cost]: as 'routeFor', twice.
+routeForEncoded :: RouteOrder -> [(RoutePattern, a)] -> ByteString -> Either PathError (UriPath, (a, Place))
+routeForEncoded order patterns raw = (\(path, (_, a, place)) -> (path, (a, place))) <$> firstForEncoded (inOrder order patterns) raw
+
 -- | The place of a path's route in 'routePatterns'.
 --
 -- [Cost]: a comparison for each route.
@@ -245,6 +268,14 @@ routePosition (Routes _ routes) path = (\(_, i, _) -> i) <$> firstFor (zip (map 
 -- [Cost]: O(patterns times their logarithm).
 routeFor :: RouteOrder -> [(RoutePattern, a)] -> UriPath -> Maybe (a, Place)
 routeFor order patterns path = (\(_, a, place) -> (a, place)) <$> firstFor (inOrder order patterns) path
+
+firstForEncoded :: [(RoutePattern, a)] -> ByteString -> Either PathError (UriPath, (RoutePattern, a, Place))
+firstForEncoded routes raw = do
+  (octets, slashes) <- decodeBothWays raw
+  case (firstFor routes octets, firstFor routes slashes) of
+    -- Patterns are different.
+    (Just found@(one, _, _), Just (other, _, _)) | one == other -> Right (slashes, found)
+    _ -> Left PathEncodedSlash
 
 firstFor :: [(RoutePattern, a)] -> UriPath -> Maybe (RoutePattern, a, Place)
 firstFor routes path = go routes

@@ -12,7 +12,6 @@ module Heddle.Serve.Signals
   )
 where
 
-import Data.Foldable (for_)
 import Heddle.Prim.Atomic
 import Heddle.Prim.File (closeFile, openFile, readOnly)
 import Heddle.Serve.Internal.Signal
@@ -29,10 +28,7 @@ handleSignals atFirst atSecond onReopen onReload onSuccessor = do
       onHangUp = do
         there <- if terminal then hasTerminal else pure True
         if there then onReload else onStop
-  for_ [sigTERM, sigINT, sigQUIT] (`onSignal` onStop)
-  onSignal sigUSR1 onReopen
-  onSignal sigUSR2 onSuccessor
-  onSignal sigHUP onHangUp
+  onSignals ([(signal, onStop) | signal <- [sigTERM, sigINT, sigQUIT]] ++ [(sigUSR1, onReopen), (sigUSR2, onSuccessor), (sigHUP, onHangUp)])
 
 -- Whether the process has a controlling terminal.
 hasTerminal :: IO Bool

@@ -45,6 +45,8 @@ data Site = Site
     -- | How many CGI programs of a route may run at once, and for how long each.
     siteProgramLimit :: !Int,
     siteProgramTime :: !Nanos,
+    -- | How many unused connections a route to FastCGI keeps; see 'Heddle.Gateway.FastCgi.fastKeep'.
+    siteFastCgiKeep :: !Int,
     -- | Answer requests without TLS with a redirection to the first address with TLS.
     siteRedirectHttps :: !Bool,
     -- | Names tried for a directory.
@@ -70,6 +72,7 @@ defaultSite directory =
       siteVariables = [],
       siteProgramLimit = 64,
       siteProgramTime = seconds 3600,
+      siteFastCgiKeep = 0,
       siteRedirectHttps = False,
       siteIndexes = ["index.html", "index.htm"],
       siteHidden = False,

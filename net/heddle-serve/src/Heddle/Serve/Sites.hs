@@ -18,16 +18,17 @@ module Heddle.Serve.Sites
     siteHandlers,
     sitesConnections,
     sitesView,
+    siteMistakes,
     openLabelled,
   )
 where
 
-import Control.Monad (when)
+import Control.Monad (void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Foldable (for_)
-import Data.List (intercalate)
+import Data.List (intercalate, nub)
 import Data.List.NonEmpty (NonEmpty (..))
 import Data.List.NonEmpty qualified as NonEmpty
 import Data.Maybe (fromMaybe, isJust)
@@ -37,11 +38,11 @@ import Heddle.Http
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (Runtime, capabilitiesOf)
 import Heddle.IO.Registration (Registration)
-import Heddle.Prim.Atomic (Ref, modifyRef, newRef, newTable, readRef, writeEntry)
+import Heddle.Prim.Atomic (Table, modifyRef, newRef, readEntry, readRef)
 import Heddle.Prim.Clock (monotonicNow)
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
-import Heddle.Prim.File (closeFile, openBeneath, readOnly)
+import Heddle.Prim.File (closeFile)
 import Heddle.Serve.Behind
 import Heddle.Serve.DescriptorReserve (DescriptorReserve)
 import Heddle.Serve.Error
@@ -52,16 +53,18 @@ import Heddle.Serve.Guard
 import Heddle.Serve.HostName (renderHost)
 import Heddle.Serve.Hosts
 import Heddle.Serve.Metrics
-import Heddle.Serve.OpenFile (Opening (..), newHasFile, openFollowing)
+import Heddle.Serve.OpenFile (Opening (..), newHasFile, openServed)
 import Heddle.Serve.Policy (Policy (..), policyOf)
 import Heddle.Serve.Redirect (redirectToHttps)
-import Heddle.Serve.Root (Root, closeRoot, currentRoot, openRoot)
+import Heddle.Serve.Root (Root, currentRoot)
 import Heddle.Serve.Routes
+import Heddle.Serve.Serving (onceAMinute)
+import Heddle.Serve.Shared
 import Heddle.Serve.Site
 import Heddle.Serve.Static
 import Heddle.Serve.Status
 import Heddle.Serve.UpstreamFigures (UpstreamFigures)
-import Heddle.Serve.Users (Users, guarded, newVerified, openUsers)
+import Heddle.Serve.Users (Users, guarded, newChecking)
 
 -- | What sites are opened with.
 data SitesContext = SitesContext
@@ -70,10 +73,13 @@ data SitesContext = SitesContext
     -- | Hears of troubles.
     sitesTell :: !(String -> IO ()),
     sitesServerName :: !ByteString,
-    -- | The port of the first address with TLS.
-    sitesSecurePort :: !(Maybe Int),
+    -- | Asks for the port of the first address with TLS, if there is to be one. Sites are opened before addresses, so it is
+    -- asked when a request is redirected there.
+    sitesSecurePort :: !(Maybe (IO Int)),
     -- | Is told what there is to observe.
-    sitesObserver :: !(Maybe Observer)
+    sitesObserver :: !(Maybe Observer),
+    -- | What sites have in common, and those of earlier generations.
+    sitesShared :: !Shared
   }
 
 -- | Sites with what they consist of.
@@ -85,8 +91,7 @@ data OpenSites = OpenSites
     openLabelled :: !Labelled,
     -- | If somebody observes.
     openMetrics :: !(Maybe Metrics),
-    -- | How to ask the caches of all capabilities how many bytes they have.
-    openCaches :: !(Ref [IO Int])
+    openSharing :: !Sharing
   }
 
 -- With its limits, and what makes the handlers of a capability.
@@ -96,8 +101,8 @@ data OpenSite = OpenSite
     openRoutes :: !Routes,
     -- What is behind routes.
     openUpstreams :: ![(RoutePattern, IO UpstreamFigures)],
-    -- How many bytes its cache of files has, too.
-    openHandlers :: !(IO (SiteHandlers, IO Int))
+    -- Of a capability.
+    openHandlers :: !(Int -> IO SiteHandlers)
   }
 
 -- | Open sites, run with them, close them.
@@ -107,32 +112,87 @@ data OpenSite = OpenSite
 withSites :: SitesContext -> OnUnknownHost -> NonEmpty Site -> (OpenSites -> IO a) -> IO a
 withSites context unknown sites body = case repeatedName (NonEmpty.toList sites) of
   Just name -> throwIO (TwoSites (renderHost name))
-  Nothing -> go sites []
+  Nothing -> withSharing (sitesShared context) capabilities $ \sharing -> do
+    let go (site :| others) opened
+          | all (closesItself . specTarget) (siteRoutes site) = withSite context sharing site pure >>= next
+          | otherwise = withSite context sharing site next
+          where
+            next open = case others of
+              following : rest -> go (following :| rest) (open : opened)
+              [] -> allOpen sharing (NonEmpty.reverse (open :| opened))
+    go sites []
   where
-    go (site :| others) opened = withSite context site $ \open -> case others of
-      next : rest -> go (next :| rest) (open : opened)
-      [] -> do
-        let all' = NonEmpty.reverse (open :| opened)
-        labelled <- labelledBy unknown all'
-        metrics <- for (sitesObserver context) $ \observer -> observerView observer >>= newMetrics (capabilitiesOf (sitesRuntime context)) labelled . fmap viewMetrics
-        newRef [] >>= body . OpenSites context unknown all' labelled metrics
+    capabilities = capabilitiesOf (sitesRuntime context)
+    allOpen sharing opened = do
+      labelled <- labelledBy unknown opened
+      metrics <- for (sitesObserver context) $ \observer -> observerView observer >>= newMetrics capabilities labelled . fmap viewMetrics
+      body (OpenSites context unknown opened labelled metrics sharing)
+    -- Nothing of such a site has to be closed but what is shared. Thousands of brackets, one in another, would be a deep stack.
+    closesItself = \case
+      CgiDirectory _ -> False
+      FastCgiServers _ -> False
+      ScgiServers _ -> False
+      ProxyTo _ -> False
+      _ -> True
 
-withSite :: SitesContext -> Site -> (OpenSite -> IO a) -> IO a
-withSite context site body = withRoot $ \root -> do
-  when (null (siteDirectory site) && null (siteRoutes site)) (throwIO NothingToServe)
+withSite :: SitesContext -> Sharing -> Site -> (OpenSite -> IO a) -> IO a
+withSite context sharing site body = do
+  root <- rootOf sharing site
+  sequence_ (pagesOf site root ++ partsOf context sharing site)
+  withRoutes context sharing site root (siteRoutes site) $ \routes behind static kept -> do
+    users <- usersOf context sharing site
+    guard <- newGuard (sharedRates sharing) (C.pack (unwords (map renderHost (siteNames site)))) (proxyTrusted (siteProxy site)) (siteGuard site)
+    body (OpenSite site guard routes behind (handlersFor context site static kept users guard))
+
+-- | Everything that is wrong with a site: what opening each part of it alone throws. 'withSites' throws the first.
+--
+-- [Blocks]: holds an OS thread while it looks.
+siteMistakes :: SitesContext -> Sharing -> Site -> IO [ServeError]
+siteMistakes context sharing site =
+  try (rootOf sharing site) >>= \case
+    -- The pages would be missing with the directory.
+    Left e -> (e :) <$> wrong Nothing (partsOf context sharing site)
+    Right root -> wrong root (pagesOf site root ++ partsOf context sharing site)
+  where
+    wrong root parts = (<>) <$> (concat <$> traverse failing parts) <*> routes root
+    routes root = nub . concat <$> traverse (\specs -> failing (withRoutes context sharing site root specs (\_ _ _ _ -> pure ()))) (together : map (: []) (siteRoutes site))
+    -- What they may not be beside each other. Several proxies of one pattern are one.
+    together = [case specTarget spec of ProxyTo _ -> spec; _ -> spec {specTarget = TryFiles [] (TryStatus status404)} | spec <- siteRoutes site]
+    failing act = either (: []) (const []) <$> try act
+
+rootOf :: Sharing -> Site -> IO (Maybe Root)
+rootOf sharing site = for (siteDirectory site) $ \path -> fileNameBytes path >>= naming (CannotServe path) . sharedRoot sharing
+
+usersOf :: SitesContext -> Sharing -> Site -> IO (Maybe Users)
+usersOf context sharing site = for (fileUsers (siteFiles site)) $ \path -> do
+  name <- fileNameBytes path
+  sharedUsers sharing name (sitesTell context) >>= either (throwIO . CannotUseUsers path) pure
+
+-- What a site needs besides its directory, pages and routes; each throws what is wrong with it.
+partsOf :: SitesContext -> Sharing -> Site -> [IO ()]
+partsOf context sharing site =
+  [ when (null (siteDirectory site) && null (siteRoutes site)) (throwIO NothingToServe),
+    when (siteRedirectHttps site && null (sitesSecurePort context)) (throwIO NothingToRedirectTo),
+    void (usersOf context sharing site)
+  ]
+
+-- Open routes, and run with them, what is behind them, the site's files and its caches.
+withRoutes :: SitesContext -> Sharing -> Site -> Maybe Root -> [RouteSpec] -> (Routes -> [(RoutePattern, IO UpstreamFigures)] -> StaticSite -> Table Kept -> IO a) -> IO a
+withRoutes context sharing site root specs body = do
   indexes <- traverse fileNameBytes (siteIndexes site)
+  refused <- onceAMinute (sitesTell context)
   let policy = policyOf (siteFiles site)
       follows = policyFollow policy
-      static from prefix = StaticSite from prefix opening indexes (siteHidden site) (sitesServerName context) policy
+      static from prefix taken = StaticSite from prefix opening indexes (siteHidden site) (sitesServerName context) policy taken refused
       opening = Opening root (sitesReserve context) follows
+      -- All that a reply from a cache depends on.
+      caches :: FilePath -> RoutePattern -> [RouteSpec] -> IO (Table Kept)
+      caches path pattern' routes = sharedCaches sharing (C.pack (show ((path, siteDirectory site, pattern'), siteIndexes site, siteHidden site, siteFiles site, siteRouteOrder site, routes)))
       -- The files of a route have no routes within.
       files = OpenFiles $ \pattern' path with -> do
-        name <- fileNameBytes path
-        bracket (openRoot name) closeRoot $ \below -> do
-          first <- newKept
-          kept <- newTable capabilities first
-          for_ [1 .. capabilities - 1] $ \i -> newKept >>= writeEntry kept i
-          with (staticBelow (static opening {openingRoot = Just below} (patternPrefix pattern') noRoutes) kept)
+        below <- fileNameBytes path >>= sharedRoot sharing
+        kept <- caches path pattern' []
+        with (staticBelow (static opening {openingRoot = Just below} (patternPrefix pattern') noRoutes) kept)
   upstreams <- newRef []
   has <- maybe (pure (\_ -> pure False)) (newHasFile follows) root
   let watch pattern' figures = modifyRef upstreams (\others -> ((pattern', figures) : others, ()))
@@ -146,31 +206,19 @@ withSite context site body = withRoot $ \root -> do
           has
           files
           (siteProxy site)
-          (ProgramRules (siteVariables site) (siteProgramLimit site) (siteProgramTime site))
+          (ProgramRules (siteVariables site) (siteProgramLimit site) (siteProgramTime site) (siteFastCgiKeep site))
           (siteRouteOrder site)
-          (siteRoutes site)
+          specs
           ( \plain -> do
               routes <- maybe (pure plain) (`withStatus` plain) (sitesObserver context)
-              maybe (noPages site) (checkPages site indexes routes) root
-              when (siteRedirectHttps site && null (sitesSecurePort context)) (throwIO NothingToRedirectTo)
-              users <- openUsersOf
-              guard <- newGuard (proxyTrusted (siteProxy site)) (siteGuard site)
               behind <- reverse <$> readRef upstreams
-              body (OpenSite site guard routes behind (handlersFor context site (static opening "" routes) users guard))
+              kept <- caches "" (RoutePattern "" "") (siteRoutes site)
+              body routes behind (static opening "" routes) kept
           )
       )
   either (throwIO . CannotRoute) pure opened
   where
-    capabilities = capabilitiesOf (sitesRuntime context)
     withStatus observer plain = maybe (throwIO (NotRouted (observerPrefix observer) "it is to be the status and another route.\n  Give --status another prefix.")) pure (observed observer plain)
-    withRoot act = case siteDirectory site of
-      Nothing -> act Nothing
-      Just path -> do
-        name <- fileNameBytes path
-        bracket (naming (CannotServe path) (openRoot name)) closeRoot (act . Just)
-    openUsersOf = for (fileUsers (siteFiles site)) $ \path -> do
-      name <- fileNameBytes path
-      openUsers name (sitesTell context) >>= either (throwIO . CannotUseUsers path) pure
 
 -- | What a capability answers with.
 data SiteHandlers = SiteHandlers
@@ -181,12 +229,10 @@ data SiteHandlers = SiteHandlers
     siteCached :: !(Request -> IO (Maybe Reply))
   }
 
--- | The handlers of one capability, with caches of their own.
+-- | The handlers of one capability, with its caches.
 siteHandlers :: OpenSites -> Int -> IO SiteHandlers
 siteHandlers sites capability = do
-  made <- for (openSites sites) $ \site -> do
-    (handlers, held) <- openHandlers site
-    (site, handlers) <$ modifyRef (openCaches sites) (\others -> (held : others, ()))
+  made <- for (openSites sites) $ \site -> (,) site <$> openHandlers site capability
   maybe id counted (openMetrics sites) <$> case (made, openUnknown sites) of
     ((_, single) :| [], FirstSite) -> pure single
     ((_, first) :| _, unknown) -> do
@@ -226,53 +272,59 @@ labelOf site label = name <> (if "/" `B.isPrefixOf` label then "" else " ") <> l
 
 -- | What there is to observe, if somebody does; once all handlers are made.
 sitesView :: OpenSites -> IO (Maybe View)
-sitesView sites = for (openMetrics sites) $ \metrics -> View metrics (concatMap upstreams (openSites sites)) <$> readRef (openCaches sites)
+sitesView sites = for (openMetrics sites) $ \metrics -> View metrics (concatMap upstreams (openSites sites)) <$> sharingHeld (openSharing sites)
   where
     upstreams site = [((case openSites sites of _ :| [] -> id; _ -> labelOf (openSite site)) (C.pack (renderPattern pattern')), figures) | (pattern', figures) <- openUpstreams site]
 
-handlersFor :: SitesContext -> Site -> StaticSite -> Maybe Users -> Maybe Guard -> IO (SiteHandlers, IO Int)
-handlersFor context site static users guard = do
-  kept <- newKept
-  verified <- newVerified
+handlersFor :: SitesContext -> Site -> StaticSite -> Table Kept -> Maybe Users -> Maybe Guard -> Int -> IO SiteHandlers
+handlersFor context site static caches users guard capability = do
+  kept <- readEntry caches capability
+  checking <- newChecking
   let redirecting = maybe id (\port -> if siteRedirectHttps site then redirectToHttps port else id) (sitesSecurePort context)
-      answering = maybe (staticHandler static kept) (\known -> guarded known verified (staticRefusal static kept) (staticHandlerFor static kept)) users
+      answering = maybe (staticHandler static kept) (\known -> guarded (proxyTrusted (siteProxy site)) known checking (staticRefusal static kept) (staticHandlerFor static kept)) users
   pure
-    ( SiteHandlers
-        { siteMain = maybe id (\g -> guardHandler g (staticRefusal static kept)) guard (redirecting answering),
-          siteAtOnce = if siteRedirectHttps site || isJust users || takesAll (staticRoutes static) then \_ -> pure Nothing else maybe id guardAtOnce guard (staticAtOnce static kept),
-          siteCached = if siteRedirectHttps site || isJust users || isJust guard || takesAll (staticRoutes static) then \_ -> pure Nothing else staticCached static kept
-        },
-      keptBytes kept
-    )
+    SiteHandlers
+      { siteMain = maybe id (\g -> guardHandler g (staticRefusal static kept)) guard (redirecting answering),
+        siteAtOnce = if siteRedirectHttps site || isJust users || takesAll (staticRoutes static) then \_ -> pure Nothing else maybe id guardAtOnce guard (staticAtOnce static kept),
+        siteCached = if siteRedirectHttps site || isJust users || isJust guard || takesAll (staticRoutes static) then \_ -> pure Nothing else staticCached static kept
+      }
 
 -- | For 'settingOpened': the limit of connections of the first site.
 sitesConnections :: OpenSites -> Maybe (Registration -> IO (Maybe (IO ())))
 sitesConnections sites = openGuard (NonEmpty.head (openSites sites)) >>= \g -> guardConnections g (sitesTell (openContext sites))
 
 -- Without a directory there are no pages.
-noPages :: Site -> IO ()
+noPages :: Site -> [IO ()]
 noPages site =
-  for_ ([("--error-page", path) | (_, path) <- fileErrorPages (siteFiles site)] ++ [("--spa", intercalate " or " (siteIndexes site)) | fileFallback (siteFiles site)]) $ \(option, path) ->
-    throwIO (CannotUsePage option path "no directory is served")
+  [ throwIO (CannotUsePage option path "no directory is served")
+    | (option, path) <- [("--error-page", path) | (_, path) <- fileErrorPages (siteFiles site)] ++ [("--spa", intercalate " or " (siteIndexes site)) | fileFallback (siteFiles site)]
+  ]
 
 -- The pages that options name must be there, or their mistake would show at the first error only.
-checkPages :: Site -> [ByteString] -> Routes -> Root -> IO ()
-checkPages site indexes routes root = do
-  for_ (fileErrorPages (siteFiles site)) $ \(_, path) -> do
-    when (isRouted (argumentBytes path)) (throwIO (CannotUsePage "--error-page" path "a route answers for it, so it is not a page"))
-    look (argumentBytes path) >>= \e -> for_ e (throwIO . CannotUsePage "--error-page" path)
-  when (fileFallback (siteFiles site)) $ do
-    found <- traverse look indexes
-    case sequence found of
-      Just (e : _) -> throwIO (CannotUsePage "--spa" (intercalate " or " (siteIndexes site)) e)
-      _ -> pure ()
+pagesOf :: Site -> Maybe Root -> [IO ()]
+pagesOf site = maybe (noPages site) (pagesIn site)
+
+pagesIn :: Site -> Root -> [IO ()]
+pagesIn site root = map errorPage (fileErrorPages (siteFiles site)) ++ [fallback | fileFallback (siteFiles site)]
   where
+    errorPage (_, path) = do
+      when (isRouted (argumentBytes path)) (throwIO (CannotUsePage "--error-page" path "a route answers for it, so it is not a page"))
+      look (argumentBytes path) >>= \e -> for_ e (throwIO . CannotUsePage "--error-page" path)
+    fallback = do
+      found <- traverse (\name -> fileNameBytes name >>= look) (siteIndexes site)
+      case sequence found of
+        Just (e : _) -> throwIO (CannotUsePage "--spa" (intercalate " or " (siteIndexes site)) e)
+        _ -> pure ()
     look path = do
       now <- monotonicNow
       directory <- currentRoot root now
-      r <- (if fileFollow (siteFiles site) then openFollowing directory path else openBeneath directory path readOnly)
+      r <- openServed (fileFollow (siteFiles site)) directory path
       if r < 0 then pure (Just (describeErrno (Errno (negate r)))) else Nothing <$ closeFile (fromIntegral r)
     -- The text of a program is nobody's business.
     isRouted path = case decodePath ("/" <> path) of
-      Right decoded | Just found <- findRoute routes decoded, Through _ <- foundAction found -> True
+      Right decoded | Just (to, _) <- routeFor (siteRouteOrder site) [(specPattern spec, specTarget spec) | spec <- siteRoutes site] decoded -> answers to
       _ -> False
+    answers = \case
+      RewriteTo _ -> False
+      TryFiles _ _ -> False
+      _ -> True

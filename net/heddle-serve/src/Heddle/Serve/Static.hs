@@ -17,6 +17,7 @@ module Heddle.Serve.Static
     Kept,
     newKept,
     keptBytes,
+    doubtKept,
     staticHandler,
     staticHandlerFor,
     staticBelow,
@@ -30,26 +31,18 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
-import Data.Foldable (for_)
-import Data.Int (Int64)
-import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
-import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr)
 import Heddle.Gateway.Place (Gateway, Place (..), placePath)
 import Heddle.Http
 import Heddle.Http.Borrowed
-import Heddle.Http.Range (ByteRange (..), rangeLength)
 import Heddle.Http.UriPath
 import Heddle.Prim.Atomic (Table, readEntry)
-import Heddle.Prim.Buffer (Buffer, newBuffer, withBuffer)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
-import Heddle.Prim.Exception (mask_, onException, try, unsafeUnmask)
+import Heddle.Prim.Exception (mask_, try, unsafeUnmask)
 import Heddle.Prim.File
 import Heddle.Serve.Coding
-import Heddle.Serve.Compress
-import Heddle.Serve.ErrorPage
 import Heddle.Serve.FileCache
 import Heddle.Serve.FileName (isHiddenPath)
 import Heddle.Serve.FileReply
@@ -59,49 +52,9 @@ import Heddle.Serve.OpenFile
 import Heddle.Serve.Policy
 import Heddle.Serve.Redirect (fillingOf)
 import Heddle.Serve.Routes
+import Heddle.Serve.Serving
+import Heddle.Serve.StaticFile
 import Heddle.Serve.TargetTemplate (TargetTemplate, fillTarget)
-import System.Posix.Types (Fd)
-
--- | What is served.
-data StaticSite = StaticSite
-  { -- | The root directory, and how files beneath it are opened.
-    staticOpening :: !Opening,
-    -- | The part of paths, decoded and without slashes at its ends, that is not the files': empty for a whole site.
-    staticPrefix :: !ByteString,
-    -- | Where the pages of errors are.
-    staticPages :: !Opening,
-    -- | Names tried, in order, for a directory.
-    staticIndexes :: ![ByteString],
-    -- | Serve names that begin with a dot (@.well-known@ always is).
-    staticHidden :: !Bool,
-    -- | The server's name, for prebuilt replies.
-    staticServerName :: !ByteString,
-    staticPolicy :: !Policy,
-    -- | What the files do not answer.
-    staticRoutes :: !Routes
-  }
-
--- | What a capability keeps of the site.
-data Kept = Kept
-  { keptFiles :: !FileCache,
-    keptMemo :: !Memo,
-    keptPages :: !ErrorPages
-  }
-
--- | Nothing yet.
-newKept :: IO Kept
-newKept = Kept <$> newFileCache <*> newMemo <*> newErrorPages
-
--- | How much it is.
---
--- [Units]: bytes of replies.
--- [Threads]: any.
-keptBytes :: Kept -> IO Int
-keptBytes = cacheHeld . keptFiles
-
--- Larger files are sent from the page cache instead of kept in memory.
-smallFile :: Int64
-smallFile = 65536
 
 -- | Answer one request from the site, through a capability's cache.
 staticHandler :: StaticSite -> Kept -> Handler
@@ -145,11 +98,27 @@ routed :: Serving -> IO Reply
 routed serving = do
   raw <- rawPath (servingRequest serving)
   case decodePath raw of
+    Left PathEncodedSlash -> encoded serving raw
     Left e
       | readsFiles (servingMethod serving) -> mask_ (finish serving (problem (pathErrorStatus e) (pathErrorText e)))
       | otherwise -> mask_ (otherMethod serving)
     -- Only the canonical spelling is remembered, or one file could fill the cache.
     Right path -> resolve serving (if isCanonical raw path then Just raw else Nothing) path
+
+-- A path with encoded slashes names no file, but a route may answer for it.
+encoded :: Serving -> ByteString -> IO Reply
+encoded serving raw = case findEncoded (staticRoutes site) raw of
+  Right (path, found)
+    | not (foundFile found && isHidden site (pathRelative path)) -> case foundAction found of
+      Through gateway -> throughRoute serving gateway (foundPlace found)
+      Rewriting address -> rewritten serving (foundPlace found) address
+      Trying candidates final -> tryFiles serving Nothing path (foundPlace found) candidates final
+    | otherwise -> mask_ (finish serving notFound)
+  Left e
+    | readsFiles (servingMethod serving) -> mask_ (finish serving (problem (pathErrorStatus e) (pathErrorText e)))
+    | otherwise -> mask_ (otherMethod serving)
+  where
+    site = servingSite serving
 
 readsFiles :: MethodCode -> Bool
 readsFiles code = code == MethodGet || code == MethodHead
@@ -169,7 +138,7 @@ decide serving key path = \case
       Trying candidates final -> tryFiles serving key path (foundPlace found) candidates final
   _
     | not (readsFiles (servingMethod serving)) -> mask_ (otherMethod serving)
-    | isHidden site (pathRelative path) -> mask_ (missing serving notFound)
+    | isHidden site (pathRelative path) -> mask_ (missing serving (finish serving notFound))
     | otherwise -> mask_ (servePath serving key path)
   where
     site = servingSite serving
@@ -204,6 +173,7 @@ rewritten serving place address
     let next = (if B.null asked then id else withQuery (B.drop 1 asked)) serving {servingHops = servingHops serving + 1, servingOld = Nothing}
     case decodePath path of
       Right decoded -> resolve next Nothing decoded
+      Left PathEncodedSlash -> encoded next path
       Left _ -> mask_ (finish serving notFound)
   where
     withQuery asked next = case servingRedirected next of
@@ -315,33 +285,6 @@ lookupVariant cache variant p n = do
     _ -> pure found
 {-# INLINE lookupVariant #-}
 
--- A request that the cache alone cannot answer.
-data Serving = Serving
-  { servingSite :: !StaticSite,
-    servingKept :: !Kept,
-    servingRequest :: !Request,
-    servingMethod :: !MethodCode,
-    servingVariant :: !Variant,
-    -- The entry that the cache had; its file may be the same still.
-    servingOld :: !(Maybe Entry),
-    -- The fallback page is being served, so there is none for what is missing.
-    servingFallback :: !Bool,
-    -- A program has named this path instead of its own.
-    servingRedirected :: !(Maybe Redirected),
-    -- The query after a rewrite, and how many rewrites have led here.
-    servingAsked :: !(Maybe ByteString),
-    servingHops :: !Int,
-    -- The user whose password was right, worked out only for programs.
-    servingUser :: Maybe ByteString
-  }
-
-servingOf :: StaticSite -> Kept -> Request -> MethodCode -> Variant -> Maybe ByteString -> Serving
-servingOf site kept request code variant = Serving site kept request code variant Nothing False Nothing Nothing 0
-{-# INLINE servingOf #-}
-
-policyHere :: Serving -> Policy
-policyHere = staticPolicy . servingSite
-
 otherMethod :: Serving -> IO Reply
 otherMethod serving
   | code == MethodOptions = do
@@ -365,42 +308,6 @@ staticRefusal site kept request reply = do
   code <- method request
   variant <- variantOf (staticPolicy site) (keptMemo kept) request
   mask_ (finish (servingOf site kept request code variant Nothing) reply)
-
--- What replies without a file get besides: the headers for the path as requested, and an error's page.
-finish :: Serving -> Reply -> IO Reply
-finish serving reply = case reply of
-  Whole status _ _ | statusCode status /= 304 -> do
-    raw <- rawPath request
-    let names = [either (const raw) nameOf (decodePath raw)]
-        more = headersFor (policyHere serving) (statusCode status >= 400) names ++ originHeaders (policyHere serving) (servingVariant serving)
-    if statusCode status >= 400
-      then withHeaders more <$> errorPage (policyHere serving) (staticPages (servingSite serving)) (keptPages (servingKept serving)) request reply
-      else pure (withHeaders more reply)
-  _ -> pure reply
-  where
-    request = servingRequest serving
-{-# NOINLINE finish #-}
-
--- A cached file that is known to be current.
-current :: Serving -> Entry -> IO Reply
-current serving entry = do
-  conditional <- isConditional request
-  ranged <- hasHeader request HeaderRange
-  if not (conditional || ranged)
-    then pure (Ready (entryReply entry))
-    else conditionalReply request (servingMethod serving) (entryRepresentation entry) (cachedContent entry) >>= finish serving
-  where
-    request = servingRequest serving
-{-# INLINE current #-}
-
-cachedContent :: Entry -> Content
-cachedContent entry =
-  Content
-    { contentWhole = Ready (entryReply entry),
-      contentUnchanged = Ready (entryUnchanged entry),
-      contentPart = \range ->
-        SegmentBytes <$> prebuiltPart (entryReply entry) (fromIntegral (rangeFirst range)) (fromIntegral (rangeLength range))
-    }
 
 -- A cached file that was last compared with the disk more than a second ago.
 revalidate :: Serving -> Entry -> IO Reply
@@ -428,15 +335,11 @@ revalidate serving entry =
     -- clock; and another index may have come before this one.
     trusted = entrySettled entry && not ("/" `B.isSuffixOf` entryPath entry)
 
-sameChoice :: Choice -> Entry -> Bool
-sameChoice choice entry =
-  stampOf (openStatus (choiceFile choice)) == entryStamp entry && choiceCoding choice == representationCoding (entryRepresentation entry)
-
 isHidden :: StaticSite -> ByteString -> Bool
 isHidden site path = not (staticHidden site) && isHiddenPath path
 
 -- There is nothing at the path: the fallback page, or this reply.
-missing :: Serving -> Reply -> IO Reply
+missing :: Serving -> IO Reply -> IO Reply
 missing serving reply
   | policyFallback (policyHere serving) && not (servingFallback serving) = do
     found <- unsafeUseAsCStringLen "/" (\(p, n) -> lookupVariant (keptFiles (servingKept serving)) (servingVariant serving) (castPtr p) n)
@@ -447,12 +350,12 @@ missing serving reply
           then current serving entry
           else page (Just entry)
       Nothing -> page Nothing
-  | otherwise = finish serving reply
+  | otherwise = reply
   where
     -- As if the root had been asked for.
     page old = case decodePath (rootPath <> "/") of
       Right root -> servePath serving {servingFallback = True, servingOld = old} (Just "/") root
-      Left _ -> finish serving reply
+      Left _ -> reply
     rootPath = if B.null (staticPrefix site) then "" else "/" <> escapedPath (staticPrefix site)
     site = servingSite serving
 
@@ -463,14 +366,14 @@ servePath serving key path =
     Left e -> openFailed serving e
     Right file -> case statusKind (openStatus file) of
       RegularFile
-        | pathTrailingSlash path && not atRoot -> closeOpened file >> missing serving notFound
+        | pathTrailingSlash path && not atRoot -> closeOpened file >> missing serving (finish serving notFound)
         | otherwise -> serveFile serving key path file
       Directory -> do
         closeOpened file
         if pathTrailingSlash path || atRoot
           then serveIndex serving key path (staticIndexes (servingSite serving))
           else redirectToDirectory serving path >>= finish serving
-      OtherKind -> closeOpened file >> finish serving (problem status403 "This is not a file.")
+      OtherKind -> closeOpened file >> refuse serving notAFile
   where
     request = servingRequest serving
     relative = beneath (servingSite serving) path
@@ -482,7 +385,7 @@ serveIndex serving _ path []
   | policyListings (policyHere serving) = do
     listed <- listingReply (listingRules serving) (staticOpening (servingSite serving)) (servingRequest serving) (beneath (servingSite serving) path) path
     either (openFailed serving) (finish serving) listed
-  | otherwise = missing serving (problem status403 "This directory has no index, and listings are off.")
+  | otherwise = missing serving (refuse serving noIndex)
 serveIndex serving key path (name : others) =
   openHere (staticOpening (servingSite serving)) (servingRequest serving) inside >>= \case
     Right file
@@ -511,178 +414,8 @@ redirectToDirectory serving path = do
   let location = encodePath path {pathTrailingSlash = True} <> (if B.null q then "" else "?" <> q)
   pure (withHeaders [Header "Location" location] (problem status301 "The directory is at this address with a slash."))
 
--- Files --------------------------------------------------------------------------
-
--- What is sent for a file.
-data Choice = Choice
-  { -- The file itself or a compressed sibling, open.
-    choiceFile :: !OpenFile,
-    choiceCoding :: !Coding,
-    -- Whether the server has to make this coding from the file.
-    choiceMakes :: !Bool
-  }
-
--- Choose by what the client accepts. A sibling that is older than its file is stale. The file is closed if a sibling
--- is taken.
-choose :: Serving -> OpenFile -> IO Choice
-choose serving file
-  | not (policySiblings policy) || null wanted || isCompressed media = pure plain
-  | otherwise = go wanted `onException` closeOpened file
-  where
-    policy = policyHere serving
-    wanted = wantedCodings (variantAccepted (servingVariant serving))
-    media = mediaFor policy (openName file)
-    plain = Choice file Identity False
-    size = statusSize (openStatus file)
-    worthIt = policyCompresses policy && isCompressible media && size >= smallestCompressed && size <= largestCompressed
-    go = \case
-      coding : others ->
-        openHere (staticOpening (servingSite serving)) (servingRequest serving) (openName file <> codingSuffix coding) >>= \case
-          Right sibling
-            | statusKind (openStatus sibling) == RegularFile && modified sibling >= modified file -> Choice sibling coding False <$ closeOpened file
-            | otherwise -> closeOpened sibling >> go others
-          Left _ -> go others
-      []
-        | worthIt,
-          coding : _ <- wanted -> do
-          useless <- isUseless (keptFiles (servingKept serving)) (stampOf (openStatus file))
-          pure (if useless then plain else Choice file coding True)
-        | otherwise -> pure plain
-    -- In whole seconds, since compressors copy a file's time, and not all its digits.
-    modified = statusSeconds . openStatus
-
--- An open regular file at this path.
-serveFile :: Serving -> Maybe ByteString -> UriPath -> OpenFile -> IO Reply
-serveFile serving key path file = do
-  choice <- choose serving file
-  sendChoice serving {servingOld = Nothing} (About key (openName file) (nameOf path)) (servingOld serving) choice
-
--- Where a file was found: the key of the cache, its name beneath the root, and the path that was requested.
-data About = About !(Maybe ByteString) !ByteString !ByteString
-
--- Remember what was chosen if it is small, otherwise send it from the page cache.
-sendChoice :: Serving -> About -> Maybe Entry -> Choice -> IO Reply
-sendChoice serving about@(About key name asked) old choice = case old of
-  Just entry
-    | entrySettled entry && Just (entryPath entry) == key && entryFile entry == name && sameChoice choice entry -> do
-      closeOpened file
-      markChecked entry (requestBegan request)
-      insertEntry cache entry
-      current serving entry
-  _
-    | choiceMakes choice -> compressing
-    | representationSize representation <= smallFile -> do
-      content <- readWhole readFully file `onException` closeOpened file
-      closeOpened file
-      case content of
-        Nothing -> finish serving (problem status503 "The file is being changed; try again.")
-        Just buffer -> keep buffer representation
-    | otherwise -> do
-      reply <- (conditionalReply request (servingMethod serving) representation (fileContent file representation) >>= finish serving) `onException` closeOpened file
-      releasing file reply
-  where
-    file = choiceFile choice
-    request = servingRequest serving
-    cache = keptFiles (servingKept serving)
-    policy = policyHere serving
-    media = mediaFor policy name
-    alone = not (policySiblings policy) || isCompressed media
-    more =
-      [Header "Vary" "Accept-Encoding" | not alone]
-        ++ originHeaders policy (servingVariant serving)
-        ++ headersFor policy False [asked, "/" <> name]
-    representation = representationOf media (openStatus file) (choiceCoding choice) (choiceMakes choice) more
-    keep buffer what = do
-      entry <- newEntryOf serving about alone (openStatus file) what buffer
-      for_ key (\_ -> insertEntry cache entry)
-      current serving entry
-    -- The plain file is sent, but not remembered, while this capability compresses another one, or when nothing would
-    -- be remembered.
-    compressing = do
-      made <- maybe (pure Nothing) (const (oneCompression cache compressNow)) key `onException` closeOpened file
-      case made of
-        Just (Just (buffer, n)) -> closeOpened file >> keep buffer representation {representationSize = fromIntegral n}
-        Just Nothing -> markUseless cache (stampOf (openStatus file)) >> sendChoice serving about Nothing plain
-        Nothing -> sendChoice serving (About Nothing name asked) Nothing plain
-    plain = Choice file Identity False
-    compressNow =
-      readWhole readLarge file >>= \case
-        Nothing -> pure Nothing
-        Just buffer -> withBuffer buffer $ \p -> compressed (choiceCoding choice) p (fromIntegral (statusSize (openStatus file)))
-
-fileContent :: OpenFile -> Representation -> Content
-fileContent file representation =
-  Content
-    { contentWhole = Segments status200 (fileHeaders representation WholeFile) [part 0 (representationSize representation)] (pure ()),
-      contentUnchanged = Whole status304 (fileHeaders representation Unchanged) "",
-      contentPart = \range -> pure (part (rangeFirst range) (rangeLength range))
-    }
-  where
-    part offset n = SegmentFile (openFd file) offset (fromIntegral n)
-
--- The descriptor is closed after the reply, or at once if the reply does not need it.
-releasing :: OpenFile -> Reply -> IO Reply
-releasing file = \case
-  Segments status fields parts release
-    | any fromFile parts -> pure (Segments status fields parts (release >> closeOpened file))
-  reply -> reply <$ closeOpened file
-  where
-    fromFile = \case SegmentFile {} -> True; SegmentBytes _ -> False
-
--- A file's content; 'Nothing' if it becomes shorter meanwhile.
-readWhole :: (Fd -> Ptr Word8 -> Int -> IO Int) -> OpenFile -> IO (Maybe Buffer)
-readWhole reading file = do
-  let size = fromIntegral (statusSize (openStatus file)) :: Int
-  content <- newBuffer (max 1 size)
-  n <- withBuffer content (\p -> reading (openFd file) p size)
-  pure (if n == size then Just content else Nothing)
-
--- The entry of a file whose content, as it is sent, is in the buffer.
-newEntryOf :: Serving -> About -> Bool -> FileStatus -> Representation -> Buffer -> IO Entry
-newEntryOf serving (About key name _) alone status representation content = do
-  let size = fromIntegral (representationSize representation) :: Int
-      fill p = withBuffer content $ \q -> copyBytes p q size
-  reply <- newPrebuilt server status200 (fileHeaders representation WholeFile) (ContentOf size fill)
-  unchanged <- newPrebuilt server status304 (fileHeaders representation Unchanged) NoContent
-  EpochSeconds second <- epochNow
-  newEntry (requestBegan (servingRequest serving)) $ \ws ->
-    Entry
-      { entryPath = fromMaybe "" key,
-        entryVariant = if alone then withoutCodings (servingVariant serving) else servingVariant serving,
-        entryAlone = alone,
-        entryFile = name,
-        entrySettled = second - max (statusSeconds status) (statusChanged status) > 2,
-        entryStamp = stampOf status,
-        entryRepresentation = representation,
-        entryReply = reply,
-        entryUnchanged = unchanged,
-        entryWords = ws
-      }
-  where
-    server = staticServerName (servingSite serving)
-
-stampOf :: FileStatus -> Stamp
-stampOf status =
-  Stamp
-    { stampSize = statusSize status,
-      stampSeconds = statusSeconds status,
-      stampNanos = statusNanos status,
-      stampInode = statusInode status,
-      stampDevice = statusDevice status,
-      stampChanged = statusChanged status,
-      stampChangedNanos = statusChangedNanos status
-    }
-
 openFailed :: Serving -> Errno -> IO Reply
-openFailed serving e
-  | e `elem` [ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EINVAL] = missing serving notFound
-  | otherwise = finish serving $ case () of
-    -- A socket, or a device without a driver.
-    _ | e `elem` [ENXIO, ENODEV] -> problem status403 "This is not a file."
-    _ | e `elem` [EACCES, EPERM] -> problem status403 "The server may not read this file."
-    _ | e == EXDEV -> problem status403 "This path leads out of the site."
-    _ | e `elem` [EMFILE, ENFILE, ENOMEM, EAGAIN] -> problem status503 "The server is out of descriptors or memory; try again."
-    _ -> problem status500 "The file could not be opened."
+openFailed serving = maybe (missing serving (finish serving notFound)) (refuse serving) . refusalOf
 
 -- Note [Routes and the cache]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~

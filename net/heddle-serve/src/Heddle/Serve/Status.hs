@@ -49,7 +49,7 @@ import Data.Either (fromRight)
 import Data.Foldable (fold)
 import Data.Maybe (fromMaybe)
 import Heddle.Gateway.Place
-import Heddle.Gateway.Proxy (Network, PeerAddress, isWithin, parseNetwork, peerAddressOf)
+import Heddle.Gateway.Proxy (Network, PeerAddress, addressIn, forwardedNodes, isWithin, parseNetwork, peerAddressOf)
 import Heddle.Http hiding (Ready)
 import Heddle.Http.Borrowed (requestBegan, upstreamTime)
 import Heddle.Http.UriPath
@@ -60,7 +60,6 @@ import Heddle.Serve.Certificates
 import Heddle.Serve.Listing (wantsJson)
 import Heddle.Serve.Metrics
 import Heddle.Serve.ProcessFigures
-import Heddle.Serve.RealClient (addressIn)
 import Heddle.Serve.Routes
 import Heddle.Serve.StatusFigures
 import Heddle.Serve.StatusPage
@@ -219,10 +218,10 @@ statusGateway observer place request = do
 mayRead :: [Network] -> Request -> IO Bool
 mayRead networks request = do
   given <- headers request
-  let claims = [C.strip address | (name, value) <- given, C.map toLower name `elem` ["x-forwarded-for", "x-real-ip"], address <- C.split ',' value]
-      forwarded = or [True | (name, _) <- given, C.map toLower name == "forwarded"]
-      known = maybe False within . addressIn
-  pure (within (peerAddressOf (peer request)) && all known claims && (not forwarded || not (null claims)))
+  let valueOf name = B.intercalate "," [value | (n, value) <- given, C.map toLower n == name]
+      listed value = [C.strip address | address <- C.split ',' value, not (C.all (== ' ') address)]
+      claims = map addressIn (listed (valueOf "x-forwarded-for") ++ listed (valueOf "x-real-ip")) ++ forwardedNodes (valueOf "forwarded")
+  pure (within (peerAddressOf (peer request)) && all (maybe False within) claims)
   where
     within :: PeerAddress -> Bool
     within address = any (isWithin address) networks

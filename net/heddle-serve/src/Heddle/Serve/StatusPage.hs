@@ -57,10 +57,10 @@ styles =
     "th, td { text-align: right; padding: .3rem .6rem; border-top: 1px solid var(--line); white-space: nowrap; }",
     "thead th { border-top: 0; color: var(--dim); font-weight: 500; font-size: .85rem; }",
     "th:first-child, td:first-child { text-align: left; font-weight: 500; padding-left: 0; }",
-    ".bars { display: flex; align-items: flex-end; gap: 2px; height: 7rem; border-bottom: 1px solid var(--line); }",
-    ".bars i { flex: 1; background: var(--bar); border-radius: 2px 2px 0 0; min-height: 1px; }",
+    ".bars { display: flex; align-items: flex-end; gap: 2px; overflow: hidden; height: 7rem; border-bottom: 1px solid var(--line); }",
+    ".bars i { flex: 1; min-width: 0; background: var(--bar); border-radius: 2px 2px 0 0; min-height: 1px; }",
     ".scale { display: flex; justify-content: space-between; color: var(--dim); font-size: .8rem; margin: .2rem 0 0; }",
-    "@media (max-width: 40rem) { th, td { padding: .3rem .35rem; font-size: .9rem; } }",
+    "@media (max-width: 40rem) { body { padding: .6rem; overflow-wrap: anywhere; } .bars { gap: 0; } .cards { grid-template-columns: repeat(auto-fit, minmax(7rem, 1fr)); } .cards div, section { min-width: 0; } th, td { padding: .3rem .35rem; font-size: .9rem; } }",
     "[hidden] { display: none; }",
     "</style>",
     "</head>"

@@ -15,6 +15,7 @@ module Heddle.Serve.TargetTemplate
     parseTarget,
     renderTarget,
     targetVariables,
+    targetNeedsHost,
 
     -- * Filling in
     Filling (..),
@@ -127,6 +128,12 @@ renderTarget (TargetTemplate pieces) = concatMap piece (zip pieces (drop 1 piece
 -- [Cost]: O(length).
 fillTarget :: TargetTemplate -> Filling -> ByteString
 fillTarget (TargetTemplate pieces) filling = B.concat [case piece of Literal text -> text; Variable _ value -> safeInAddress (value filling) | piece <- pieces]
+
+-- | Whether the address has the host that the client has named.
+--
+-- [Cost]: O(pieces).
+targetNeedsHost :: TargetTemplate -> Bool
+targetNeedsHost (TargetTemplate pieces) = or [name `elem` ["host", "http_host"] | Variable name _ <- pieces]
 
 -- | Percent-encode what no address may hold: controls, spaces, quotation marks, angle brackets and bytes beyond ASCII. A percent
 -- sign stays.

@@ -6,17 +6,19 @@
 -- Stability   : internal, exempt from the version policy
 --
 -- User names and hashed passwords from a file such as @htpasswd@ writes. The file is looked at again at most once a second,
--- when a request comes. Checking a password takes long on purpose, so each capability checks one at a time, and remembers
--- what was right: clients send it with every request.
+-- when a request comes. Checking a password takes long on purpose, so each capability checks one at a time, and what was right is
+-- remembered for all of them: clients send it with every request.
 --
--- Cost: for a request with remembered credentials a copy and a few comparisons; otherwise the hash's, in a safe
+-- Cost: for a request with remembered credentials a copy, a look-up and a comparison; otherwise the hash's, in a safe
 -- foreign call.
--- Owner: the users belong to all capabilities, what was right to one.
+-- Owner: the users, and what was right, belong to all capabilities.
+-- Shared writes per request: 0 with remembered credentials.
 module Heddle.Serve.Users
   ( Users,
     openUsers,
-    Verified,
-    newVerified,
+    Checking,
+    newChecking,
+    newCheckingBy,
     guarded,
 
     -- * Parts, for tests
@@ -32,17 +34,24 @@ import Data.ByteString.Base64 qualified as Base64
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Internal qualified as BI (createUptoN)
 import Data.Char (toLower)
+import Data.Foldable (for_)
+import Data.List (delete, minimumBy)
 import Data.Map.Strict (Map)
 import Data.Map.Strict qualified as Map
-import Data.Maybe (fromMaybe)
+import Data.Maybe (fromMaybe, isJust, listToMaybe)
+import Data.Ord (comparing)
+import Data.Word (Word64)
+import Heddle.Bytes.Hash (hashWith, processKey)
+import Heddle.Gateway.Proxy (Network, forwardedClients, peerAddressOf)
 import Heddle.Http
-import Heddle.Http.Borrowed (requestBegan)
+import Heddle.Http.Borrowed (noteForLog, requestBegan)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception (bracket, mask_, onException)
 import Heddle.Prim.File
 import Heddle.Prim.Lock (Lock, newLock, withLock)
+import Heddle.Serve.ClientTable (ClientKey, clientKey)
 import Heddle.Serve.FileReply (problem, withHeaders)
 import Heddle.Serve.OpenFile (readLarge)
 import Heddle.Serve.Password
@@ -53,7 +62,9 @@ data Users = Users
     usersTable :: !(Ref Version),
     -- | Word 0: when the file was last looked at (monotonic nanoseconds).
     usersWords :: !Words,
-    usersTrouble :: !(String -> IO ())
+    usersTrouble :: !(String -> IO ()),
+    -- | What was found right, by its hash; of all capabilities, so that a password waits for no other one's check once it is known.
+    usersProven :: !(Ref (Map Word64 Proven))
   }
 
 -- One version of the file: its number, what tells it from others, and the hashes.
@@ -71,7 +82,7 @@ openUsers path trouble = do
       ws <- newWords 1
       writeWord ws 0 now
       ref <- newRef (Version 0 (Just status) table)
-      pure (Right (Users path ref ws trouble))
+      Right . Users path ref ws trouble <$> newRef Map.empty
 
 -- The largest file that is read.
 mostOfFile :: Int
@@ -151,68 +162,90 @@ statusOf path = mask_ $ do
 
 -- Credentials ---------------------------------------------------------------------
 
--- | The credentials that a capability found right, newest first; the lock of whoever checks some; and how many requests check
--- or wait for it.
-data Verified = Verified !(Ref [Proven]) !Lock !Words
+-- | How a password is compared with a hash, the lock of whoever does so on a capability, and the clients of those that do or wait
+-- for it.
+data Checking = Checking !(ByteString -> ByteString -> IO Bool) !Lock !(Ref [Maybe ClientKey])
 
--- An Authorization as sent, and the version of the users that it was right for.
-data Proven = Proven !Int !ByteString
+-- When it was found right, the version of the users that it was right for, and an Authorization as sent.
+data Proven = Proven !Deadline !Int !ByteString
 
 -- How many are remembered.
-mostVerified :: Int
-mostVerified = 64
+mostProven :: Int
+mostProven = 1024
 
 -- More requests than these that check or wait for it are refused: a check takes long, and whoever sends wrong passwords
--- would keep others out for as long as the queue is.
-mostWaiting :: Int
+-- would keep others out for as long as the queue is. One client may have half of the places, so that others find one.
+mostWaiting, mostOfClient :: Int
 mostWaiting = 16
+mostOfClient = 8
 
--- | None yet.
-newVerified :: IO Verified
-newVerified = Verified <$> newRef [] <*> newLock <*> newWords 1
+-- | Nobody waits yet.
+newChecking :: IO Checking
+newChecking = newCheckingBy passwordMatches
 
--- | @guarded users verified refuse handler@ passes requests with the name and password of a user to the handler, with the
--- name, and answers others with 401, which @refuse@ may change, or with 503 while too many are being checked.
-guarded :: Users -> Verified -> (Request -> Reply -> IO Reply) -> (Maybe ByteString -> Handler) -> Handler
-guarded users verified@(Verified _ lock waiting) refuse handler request = do
+-- | The same with another comparison, for tests.
+newCheckingBy :: (ByteString -> ByteString -> IO Bool) -> IO Checking
+newCheckingBy matches = Checking matches <$> newLock <*> newRef []
+
+-- | @guarded trusted users checking refuse handler@ passes requests with the name and password of a user to the handler, with the
+-- name, and answers others with 401, which @refuse@ may change, or with 503 while too many are being checked. A client behind a
+-- trusted proxy is the one that the proxy names.
+guarded :: [Network] -> Users -> Checking -> (Request -> Reply -> IO Reply) -> (Maybe ByteString -> Handler) -> Handler
+guarded trusted users (Checking matches lock waiting) refuse handler request = do
   given <- fromMaybe "" <$> header request HeaderAuthorization
   table@(Version version _ _) <- usersAt users (requestBegan request)
-  known <- isRemembered verified version given
+  known <- isRemembered users version given
   if known
-    then handler (fst <$> credentialsOf given) request
+    then as (fst <$> credentialsOf given)
     else case credentialsOf given of
       Nothing -> refuse request unauthorized
       Just (user, password) -> do
-        right <- bracket (fetchAdd waiting 0 1) (\_ -> fetchAdd waiting 0 (-1)) $ \before ->
-          if before >= mostWaiting
+        named <- forwardedClients trusted request
+        let client = clientKey (fromMaybe (peerAddressOf (peer request)) (listToMaybe named))
+        right <- bracket (modifyRef waiting (entered client)) (\inside -> when inside (modifyRef waiting (left client))) $ \inside ->
+          if not inside
             then pure Nothing
             else fmap Just . withLock lock $ do
               -- Another request with the same may have been checked meanwhile.
-              again <- isRemembered verified version given
-              if again then pure True else check table user password >>= \ok -> ok <$ when ok (remember verified version given)
+              again <- isRemembered users version given
+              if again then pure True else check matches table user password >>= \ok -> ok <$ when ok (remember users version given)
         case right of
-          Just True -> handler (Just user) request
+          Just True -> as (Just user)
           Just False -> refuse request unauthorized
           Nothing -> refuse request (withHeaders [Header "Retry-After" "5"] (problem status503 "Too many passwords are being checked; try again."))
+  where
+    as user = for_ user (noteForLog request "remote_user") >> handler user request
+    entered client others
+      | length others >= mostWaiting || (isJust client && length (filter (== client) others) >= mostOfClient) = (others, False)
+      | otherwise = (client : others, True)
+    left client others = (delete client others, ())
 
 -- For an unknown user a password is checked as well, so that the time does not tell which users there are, if
 -- all hashes are of one kind and cost.
-check :: Version -> ByteString -> ByteString -> IO Bool
-check (Version _ _ table) user password = case Map.lookup user table of
-  Just hash -> passwordMatches password hash
-  Nothing -> False <$ traverse (passwordMatches password . snd) (Map.lookupMin table)
+check :: (ByteString -> ByteString -> IO Bool) -> Version -> ByteString -> ByteString -> IO Bool
+check matches (Version _ _ table) user password = case Map.lookup user table of
+  Just hash -> matches password hash
+  Nothing -> False <$ traverse (matches password . snd) (Map.lookupMin table)
 
-isRemembered :: Verified -> Int -> ByteString -> IO Bool
-isRemembered (Verified ref _ _) version given = do
-  known <- readRef ref
-  -- All are compared, so that the time does not tell which was near.
-  pure (not (B.null given) && sum (map same known) /= 0)
+isRemembered :: Users -> Int -> ByteString -> IO Bool
+isRemembered users version given
+  | B.null given = pure False
+  | otherwise = same . Map.lookup (proofKey given) <$> readRef (usersProven users)
   where
-    same (Proven v text) = if sameSecret text given && v == version then 1 else 0 :: Int
+    -- Found by a hash under a key of the process, so the time does not tell which was near.
+    same = maybe False (\(Proven _ v text) -> v == version && sameSecret text given)
 
-remember :: Verified -> Int -> ByteString -> IO ()
-remember (Verified ref _ _) version given =
-  modifyRef ref (\known -> (Proven version given : take (mostVerified - 1) [one | one@(Proven v _) <- known, v == version], ()))
+remember :: Users -> Int -> ByteString -> IO ()
+remember users version given = do
+  now <- monotonicNow
+  modifyRef (usersProven users) $ \known ->
+    let current = Map.filter (\(Proven _ v _) -> v == version) known
+        oldest = fst (minimumBy (comparing (\(_, Proven at _ _) -> at)) (Map.toList current))
+        room = if Map.size current < mostProven then current else Map.delete oldest current
+     in (Map.insert (proofKey given) (Proven now version given) room, ())
+
+proofKey :: ByteString -> Word64
+proofKey = hashWith processKey
 
 unauthorized :: Reply
 unauthorized = withHeaders [Header "WWW-Authenticate" "Basic realm=\"restricted\", charset=\"UTF-8\""] (problem status401 "A name and a password are needed here.")

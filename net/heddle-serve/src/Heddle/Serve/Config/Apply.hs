@@ -15,6 +15,8 @@ module Heddle.Serve.Config.Apply
     ownSite,
     servedSites,
     Served (..),
+    siteOf,
+    statusOf,
     tlsOf,
     tlsConfigOf,
     pairsOf,
@@ -30,7 +32,7 @@ import Data.Maybe (isJust, isNothing, maybeToList)
 import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
 import Heddle.Gateway.Proxy (Announce (..), Network, ProxySettings (..), defaultCheck)
-import Heddle.Http (Header (..), Limits (..), Pace (..), Settings (..), reasonPhrase, statusFor, statusForbidsContent)
+import Heddle.Http (Header (..), Http2Limits (..), Limits (..), Pace (..), Settings (..), reasonPhrase, statusFor, statusForbidsContent)
 import Heddle.Http qualified as Http
 import Heddle.IO (Spread (..))
 import Heddle.Prim.Clock (seconds)
@@ -72,6 +74,12 @@ servedSites at config = [Served at [] site | site <- maybeToList (ownSite config
   where
     served host = Served (writtenAt (hostAt host)) (hostNames host) (mergeKeys siteKeys (hostSite host) (configSite config) {siteRoot = Nothing, siteRouting = []})
 
+-- | The status, if there is to be one.
+statusOf :: Config -> Maybe StatusOptions
+statusOf config = statusOptionsOf watch <$> watchStatus watch
+  where
+    watch = configWatch config
+
 statusOptionsOf :: WatchConfig -> Written RoutePattern -> StatusOptions
 statusOptionsOf watch prefix
   | null (watchAllow watch) = timed
@@ -95,7 +103,7 @@ optionsOf at config = case sites of
             serveAccessLog = writtenText <$> logAccess logs,
             serveLogFormat = maybe (serveLogFormat defaults) meant (logShape logs),
             serveLogs = logOptionsOf logs,
-            serveStatus = statusOptionsOf watch <$> watchStatus watch,
+            serveStatus = statusOf config,
             serveSlow = meant <$> watchSlow watch,
             serveRequestIds = isYes (watchRequestIds watch),
             serveTraces = meant <$> watchTraces watch,
@@ -185,9 +193,19 @@ settingsOf server settings =
       settingReplyPace = pace (settingReplyPace settings) (timeOutReply times),
       settingConnections = meant <$> serverConnections server,
       settingStrictTransport = foldMap (\n -> "max-age=" <> C.pack (show (meant n))) (serverHsts server),
-      settingLimits = maybe id (\n limits -> limits {limitBody = meant n}) (serverMaxBody server) (settingLimits settings)
+      settingLimits =
+        limits
+          { limitBody = maybe (limitBody limits) meant (serverMaxBody server),
+            limitHeadBytes = headBytes,
+            limitTarget = maybe (limitTarget limits) meant (serverMaxTarget server)
+          },
+      -- Each field counts with 32 bytes more.
+      settingHttp2Limits = http2 {http2HeaderList = max (http2HeaderList http2) (2 * headBytes)}
     }
   where
+    limits = settingLimits settings
+    http2 = settingHttp2Limits settings
+    headBytes = maybe (limitHeadBytes limits) meant (serverMaxHead server)
     times = serverTimeOuts server
     time standard = maybe standard (seconds . meant)
     pace standard = maybe standard (\n -> standard {paceGrace = seconds (meant n)})
@@ -202,6 +220,7 @@ logOptionsOf logs =
       logErrorLevel = maybe (logErrorLevel defaultLogOptions) meant (logLevel logs)
     }
 
+-- | A site for serving. Peers in these networks are believed.
 siteOf :: [Written Network] -> Served -> Site
 siteOf trusted (Served _ names site) =
   standard
@@ -211,6 +230,7 @@ siteOf trusted (Served _ names site) =
       siteProxy = proxyOf (siteProxy standard),
       siteVariables = map meant (siteProgramEnv site),
       siteProgramLimit = maybe (siteProgramLimit standard) meant (siteProgramMost site),
+      siteFastCgiKeep = maybe (siteFastCgiKeep standard) meant (siteFastCgiKept site),
       siteProgramTime = maybe (siteProgramTime standard) (seconds . meant) (siteProgramSeconds site),
       siteRedirectHttps = isYes (siteRedirectsHttps site),
       siteIndexes = if null (siteIndex site) then siteIndexes standard else map meant (siteIndex site),
@@ -226,6 +246,10 @@ siteOf trusted (Served _ names site) =
         { proxyTrusted = map meant trusted,
           proxyAnswer = maybe (proxyAnswer settings) (seconds . meant) (siteProxyTimeout site),
           proxyPace = maybe (proxyPace settings) (\n -> (proxyPace settings) {paceGrace = seconds (meant n)}) (siteProxyTimeout site),
+          -- To wait for a connection is to wait for the answer.
+          proxyQueue = maybe (proxyQueue settings) (seconds . meant) (siteProxyTimeout site),
+          proxyConnections = meant <$> siteProxyConnections site,
+          proxyIdle = maybe (proxyIdle settings) (seconds . meant) (siteProxyIdle site),
           proxyBalance = maybe (proxyBalance settings) meant (siteBalance site),
           proxyCheck = defaultCheck . meant <$> siteCheck site,
           proxyAnnounce = maybe NoAnnouncement meant (siteAnnounce site)
@@ -245,6 +269,7 @@ sitesFiles site =
       fileErrorPages = map meant (siteErrorPages site),
       fileListings = isYes (siteAutoindex site),
       fileCompression = maybe CompressionOff meant (siteCompression site),
+      fileTag = maybe TagOfAll meant (siteTag site),
       fileFollow = isYes (siteFollow site),
       fileUsers = meant <$> siteUsers site
     }
@@ -269,7 +294,7 @@ targetsOf route =
     ]
   where
     body status
-      | statusForbidsContent status = ""
+      | statusForbidsContent status || status == Http.status205 = ""
       | otherwise = maybe (reasonPhrase status <> "\n") (encodeUtf8 . T.pack . meant) (routeBody route)
     typed headers
       | any (\(Header name _) -> C.map toLower name == "content-type") headers = headers

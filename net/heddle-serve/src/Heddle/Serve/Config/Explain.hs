@@ -15,14 +15,13 @@ module Heddle.Serve.Config.Explain
   )
 where
 
-import Control.Monad (filterM)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Char (isUpper, toLower)
 import Data.Foldable (find)
 import Data.List (isPrefixOf, sortOn)
-import Data.Maybe (isJust, listToMaybe)
+import Data.Maybe (isJust, isNothing, listToMaybe)
 import Data.Ord (Down (..))
 import Data.Text qualified as T
 import Data.Text.Encoding (decodeUtf8With)
@@ -30,18 +29,22 @@ import Data.Text.Encoding.Error (lenientDecode)
 import Heddle.Gateway.Place (Place (..), placePath)
 import Heddle.Http (Header (..), statusCode)
 import Heddle.Http.UriPath
+import Heddle.Prim.Errno
+import Heddle.Prim.File (FileKind (..))
 import Heddle.Serve.Config.Apply
 import Heddle.Serve.Config.Codec (Written (..))
 import Heddle.Serve.Config.Tree
 import Heddle.Serve.Config.Types
 import Heddle.Serve.FileName (isHiddenPath)
 import Heddle.Serve.FileOptions (HeaderRule (..), argumentBytes, securityRules)
+import Heddle.Serve.FileReply (notAFile, refusalOf)
 import Heddle.Serve.Glob (matches)
 import Heddle.Serve.HostName
+import Heddle.Serve.OpenFile (kindServed)
 import Heddle.Serve.Policy (nameOf)
+import Heddle.Serve.Redirect (isChallenge)
 import Heddle.Serve.Routes
 import Heddle.Serve.TargetTemplate
-import System.Directory (doesDirectoryExist, doesFileExist)
 import System.FilePath ((</>))
 
 -- One thing that is known of the answer, and the place that says so.
@@ -103,7 +106,7 @@ hostLines at config asked = case [(name, served) | served <- sites, name <- serv
 
 siteLines :: Asked -> Served -> IO [Line]
 siteLines asked served
-  | Just word <- siteRedirectsHttps site, meant word, not (askedSecure asked), not (B.null (askedAuthority asked)) = pure (guards ++ [Line "handler" "redirection to HTTPS" (Just (writtenAt word)), Line "status" "308" Nothing])
+  | Just word <- siteRedirectsHttps site, meant word, not (askedSecure asked), not (B.null (askedAuthority asked)), not (isChallenge (askedFirst asked)) = pure (guards ++ [Line "handler" "redirection to HTTPS" (Just (writtenAt word)), Line "status" "308" Nothing])
   | otherwise = (guards ++) <$> pathLines 0 (siteRouting site) asked site
   where
     site = servedSite served
@@ -119,14 +122,21 @@ pathLines :: Int -> [(Written RoutePattern, RouteConfig)] -> Asked -> SiteConfig
 pathLines hops routes asked site
   | hops > mostRewrites = pure (errorLines asked site 500 " (rewrites go round in a circle)" Nothing)
   | otherwise = case decodePath (askedPath asked) of
+    Left PathEncodedSlash
+      | Right (path, ((pattern', route), place)) <- routeForEncoded order [(meant pattern', (pattern', route)) | (pattern', route) <- routes] (askedPath asked),
+        isNothing (routeFiles route),
+        B.null (patternSuffix (meant pattern')) || not (isHiddenFor site (pathRelative path)) ->
+        (Line "route" (writtenText pattern') (Just (writtenAt pattern')) :) <$> routeLines hops routes asked site path place pattern' route
     Left e
       | hops > 0 -> pure (errorLines asked site 404 " (that is no path)" Nothing)
       | otherwise -> pure (errorLines asked site (statusCode (pathErrorStatus e)) (": " ++ C.unpack (pathErrorText e)) Nothing)
-    Right path -> case routeFor (maybe LongestPrefix meant (siteOrder site)) [(meant pattern', (pattern', route)) | (pattern', route) <- routes] path of
+    Right path -> case routeFor order [(meant pattern', (pattern', route)) | (pattern', route) <- routes] path of
       Nothing -> (Line "route" "none" Nothing :) <$> rootLines path asked site
       -- The rules for files apply to files that are programs.
       Just ((pattern', _), _) | not (B.null (patternSuffix (meant pattern'))), isHiddenFor site (pathRelative path) -> (Line "route" (writtenText pattern') (Just (writtenAt pattern')) :) <$> rootLines path asked site
       Just ((pattern', route), place) -> (Line "route" (writtenText pattern') (Just (writtenAt pattern')) :) <$> routeLines hops routes asked site path place pattern' route
+  where
+    order = maybe LongestPrefix meant (siteOrder site)
 
 -- The status of an error, with what replies without a file get besides.
 errorLines :: Asked -> SiteConfig -> Int -> String -> Maybe Position -> [Line]
@@ -178,8 +188,11 @@ routeLines hops routes asked site path place pattern' route
           <$> if there then pathLines (hops + 1) [r | r@(p, _) <- routes, p /= pattern'] asked {askedPath = candidate} site else trying others
     exists candidate = case (decodePath candidate, siteRoot site) of
       (Right found, Just root)
-        | pathTrailingSlash found || B.null (pathRelative found) -> not . null <$> indexesIn (meant root </> text (pathRelative found)) site
-        | otherwise -> doesFileExist (meant root </> text (pathRelative found))
+        | isHiddenFor site (pathRelative found) -> pure False
+        | pathTrailingSlash found || B.null (pathRelative found) -> isJust <$> firstM (isFile . inside (pathRelative found)) (indexNames site)
+        | otherwise -> isFile (pathRelative found)
+        where
+          isFile name = (== Right RegularFile) <$> kindServed (follows site) (meant root) name
       _ -> pure False
 
 isHiddenFor :: SiteConfig -> ByteString -> Bool
@@ -190,25 +203,58 @@ rootLines path asked site = case siteRoot site of
   Nothing -> pure (errorLines asked site 404 "" Nothing)
   Just root -> fileLines root (pathRelative path) (pathTrailingSlash path) path asked site
 
-indexesIn :: FilePath -> SiteConfig -> IO [FilePath]
-indexesIn directory site = filterM (doesFileExist . (directory </>)) (if null (siteIndex site) then ["index.html", "index.htm"] else map meant (siteIndex site))
+indexNames :: SiteConfig -> [FilePath]
+indexNames site = if null (siteIndex site) then ["index.html", "index.htm"] else map meant (siteIndex site)
 
--- A file of a directory: its name there, whether a slash came after it, and the path that led to it.
+follows :: SiteConfig -> Bool
+follows site = maybe False meant (siteFollow site)
+
+-- A name in a directory beneath the root.
+inside :: ByteString -> FilePath -> ByteString
+inside directory name = (if B.null directory then "" else directory <> "/") <> argumentBytes name
+
+firstM :: (a -> IO Bool) -> [a] -> IO (Maybe a)
+firstM holds = \case
+  [] -> pure Nothing
+  one : others -> holds one >>= \yes -> if yes then pure (Just one) else firstM holds others
+
+-- A file of a directory: its name there, whether a slash came after it, and the path that led to it. 'kindServed' and 'refusalOf' decide,
+-- as they do for a request; the order of the steps is that of @servePath@ in "Heddle.Serve.Static".
 fileLines :: Written FilePath -> ByteString -> Bool -> UriPath -> Asked -> SiteConfig -> IO [Line]
 fileLines directory relative slash path asked site
   | isHiddenFor site relative = maybe (failing 404 " (a name begins with a dot)" (writtenAt <$> siteDotted site)) fallback spa
-  | otherwise = do
-    isFile <- if slash then pure False else doesFileExist whole
-    isDirectory <- doesDirectoryExist whole
-    indexes <- if isDirectory then indexesIn whole site else pure []
-    case indexes of
-      _ | isFile -> found (Line "file" whole Nothing) ["/" <> relative]
-      _ | isDirectory && not slash && not (B.null (pathRelative path)) -> failing 301 " (to the same path with a slash)" Nothing
-      index : _ | isDirectory -> found (Line "file" (whole </> index) Nothing) ["/" <> (if B.null relative then "" else relative <> "/") <> argumentBytes index]
-      _ | isDirectory, Just word <- siteAutoindex site, meant word -> found (Line "file" (whole ++ ", as a listing") (Just (writtenAt word))) []
-      _ | Just word <- spa -> fallback word
-      _ -> if isDirectory then failing 403 " (a directory without an index)" Nothing else failing 404 " (no such file)" Nothing
+  | otherwise =
+    look relative >>= \case
+      Left e -> refused e
+      Right RegularFile
+        | slash && not atRoot -> missing " (no such file)"
+        | otherwise -> found (Line "file" whole Nothing) ["/" <> relative]
+      Right Directory
+        | slash || atRoot -> index (indexNames site)
+        | otherwise -> failing 301 " (to the same path with a slash)" Nothing
+      Right OtherKind -> refusedWith notAFile
   where
+    atRoot = B.null (pathRelative path)
+    look = kindServed (follows site) (meant directory)
+    index = \case
+      [] | Just word <- siteAutoindex site, meant word -> found (Line "file" (whole ++ ", as a listing") (Just (writtenAt word))) []
+      [] -> maybe (failing 403 " (a directory without an index)" Nothing) fallback spa
+      name : others ->
+        look (inside relative name) >>= \case
+          Right RegularFile -> case decodePath ("/" <> inside (pathRelative path) name) of
+            -- The index is a program's.
+            Right at | Just ((pattern', route), place) <- programFor at -> (handler :) . (Line "route" (writtenText pattern') (Just (writtenAt pattern')) :) <$> routeLines 0 (siteRouting site) asked site at place pattern' route
+            _ -> found (Line "file" (whole </> name) Nothing) ["/" <> inside relative name]
+          Right _ -> index others
+          Left e
+            | e `elem` [ENOENT, ENOTDIR] -> index others
+            | otherwise -> refused e
+    programFor at = case routeFor (maybe LongestPrefix meant (siteOrder site)) [(meant pattern', (pattern', route)) | (pattern', route) <- siteRouting site] at of
+      found'@(Just ((_, route), _)) | null (routeRewrite route), null (routeTryFiles route), fmap meant (siteRoot site) == Just (meant directory) -> found'
+      _ -> Nothing
+    refused e = maybe (missing " (no such file)") refusedWith (refusalOf e)
+    refusedWith (status, why) = failing (statusCode status) (": " ++ C.unpack why) Nothing
+    missing why = maybe (failing 404 why Nothing) fallback spa
     spa = find meant (siteSpa site)
     fallback word = found (Line "file" "the root's index, since there is no such file" (Just (writtenAt word))) ["/index.html"]
     whole = if B.null relative then meant directory else meant directory </> text relative

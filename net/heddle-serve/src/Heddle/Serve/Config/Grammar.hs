@@ -19,6 +19,7 @@ module Heddle.Serve.Config.Grammar
     whenFulls,
     severities,
     parseSize,
+    parseSizeWithin,
     parseDuration,
     parseShare,
     tlsMistake,
@@ -130,6 +131,8 @@ serverKeys' =
     <*> key "idle" "60" "Seconds that a kept connection may be silent" (number 1 1000000 "a number of seconds") serverIdle
     <*> nestedKey "time-outs" "the time-outs" "Seconds, by name" (TimeOutConfig Nothing Nothing Nothing Nothing) timeOutKeys serverTimeOuts
     <*> key "max-body" "1G" "The longest body of a request, in bytes or with k, M or G" (word "a size" ["64k", "10M", "1G"] parseSize) serverMaxBody
+    <*> key "max-head" "16k" "The longest head of a request: its line and headers, cookies among them. Each connection that has work takes that much memory" (word "a size, 4k to 1M" ["32k", "64k"] (parseSizeWithin 4096 1048576)) serverMaxHead
+    <*> key "max-target" "8000" "The longest target of a request: its path and query; within `max-head`" (word "a size, 1k to 1M" ["16k"] (parseSizeWithin 1024 1048576)) serverMaxTarget
     <*> key "max-connections" "as many as there are descriptors" "Open connections at once; then the one that has been idle longest makes room" (number 1 10000000 "a number of connections") serverConnections
     <*> key "max-connections-per-client" "no limit" "Open connections of each client; further ones are closed" (number 1 65535 "a number of connections") serverPerClient
     <*> key "sandbox" "auto" "Give up what is not needed: files (Landlock) and system calls (seccomp)" (choice "a way to use the sandbox" sandboxModes) serverSandbox
@@ -215,6 +218,15 @@ whenFulls = [("wait", WaitThenDrop), ("block", Block), ("drop", DropAtOnce)]
 -- | Levels of messages by name.
 severities :: [(String, Severity)]
 severities = [(severityName s, s) | s <- [minBound ..]]
+
+-- | A number of bytes, from one to another.
+--
+-- >>> parseSizeWithin 1024 2048 "3k"
+-- Left "'3k' is not a size from 1024 to 2048 bytes"
+parseSizeWithin :: Int -> Int -> String -> Either String Int
+parseSizeWithin least most text = case parseSize text of
+  Right n | n < least || n > most -> Left ("'" ++ text ++ "' is not a size from " ++ show least ++ " to " ++ show most ++ " bytes")
+  result -> result
 
 -- | A number of bytes.
 --

@@ -11,6 +11,8 @@
 module Heddle.Serve.Config.Mighttpd
   ( importMighttpd,
     routingFile,
+    isMighttpdKeys,
+    isMighttpdRoutes,
   )
 where
 
@@ -32,6 +34,20 @@ routingFile :: String -> Maybe FilePath
 routingFile text = case [value | (_, "Routing_File", value) <- settingsOf text, value `notElem` ["", "NONE"]] of
   value : _ -> Just value
   [] -> Nothing
+
+-- | Whether a text has a key of Mighttpd.
+isMighttpdKeys :: String -> Bool
+isMighttpdKeys text = or [key `elem` known | (_, key, _) <- settingsOf text]
+  where
+    known = silent ++ ["User", "Pid_File", "Index_File", "Connection_Timeout", "Index_Cgi", "Status_File_Dir", "Server_Name"]
+
+-- | Whether a text has a route as Mighttpd writes it.
+isMighttpdRoutes :: String -> Bool
+isMighttpdRoutes text = or [operator `elem` ["->", "=>", ">>", "<<"] | line <- lines text, ['/' : _, operator, _] <- [words (withoutComment line)]]
+
+-- Keys that are translated together with others, or need no translation.
+silent :: [String]
+silent = ["Port", "Host", "Group", "Service", "Tls_Port", "Logging", "Log_File", "Log_File_Size", "Log_Backup_Number", "Routing_File", "Debug_Mode", "Fd_Cache_Duration", "Tls_Cert_File", "Tls_Key_File", "Tls_Chain_Files", "Report_File"]
 
 -- Lines, keys and values.
 settingsOf :: String -> [(Int, String, String)]
@@ -74,7 +90,7 @@ keysOf file given = listening <> foldMap one given
       "Status_File_Dir" -> left file line (key ++ ": pages for errors are given by error-page")
       "Server_Name" -> left file line (key ++ ": give header: {\"**\": {Server: ...}}")
       "Debug_Mode" | v == "Yes" -> left file line (key ++ ": see log: pretty")
-      _ | key `elem` ["Port", "Host", "Group", "Service", "Tls_Port", "Logging", "Log_File", "Log_File_Size", "Log_Backup_Number", "Routing_File", "Debug_Mode", "Fd_Cache_Duration", "Tls_Cert_File", "Tls_Key_File", "Tls_Chain_Files", "Report_File"] -> none
+      _ | key `elem` silent -> none
       _ -> left file line key
 
 -- Routes before the first list of names are for every host.

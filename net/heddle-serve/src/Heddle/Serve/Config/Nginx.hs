@@ -10,6 +10,7 @@
 -- Owner: values.
 module Heddle.Serve.Config.Nginx
   ( importNginx,
+    isNginx,
     Directive (..),
     parseNginx,
   )
@@ -102,9 +103,40 @@ importNginx file text = translated <$> parseNginx file text
       name : _ -> name `elem` ["server", "upstream"]
       [] -> False
 
--- What needs no key: the server does so anyway, or has no such thing.
+-- What needs no key, whatever it says: it is about how nginx works, and no client sees a difference.
 needless :: [String]
-needless = ["worker_rlimit_nofile", "sendfile", "tcp_nopush", "tcp_nodelay", "server_tokens", "types_hash_max_size", "types_hash_bucket_size", "server_names_hash_bucket_size", "default_type", "charset", "gzip_vary", "gzip_proxied", "gzip_http_version", "gzip_buffers", "gzip_disable", "gzip_comp_level", "gzip_types", "gzip_min_length", "keepalive_requests", "reset_timedout_connection", "proxy_http_version", "proxy_buffering", "proxy_redirect", "fastcgi_index", "fastcgi_split_path_info", "ssl_session_cache", "ssl_session_timeout", "ssl_session_tickets", "ssl_prefer_server_ciphers", "ssl_protocols", "ssl_ciphers", "http2", "log_not_found", "multi_accept", "use", "open_file_cache", "open_file_cache_valid", "open_file_cache_min_uses", "open_file_cache_errors", "auth_basic", "limit_req_zone", "log_format", "limit_req_status", "etag", "if_modified_since", "daemon", "master_process"]
+needless = ["worker_rlimit_nofile", "sendfile", "tcp_nopush", "tcp_nodelay", "server_tokens", "types_hash_max_size", "types_hash_bucket_size", "server_names_hash_bucket_size", "gzip_vary", "gzip_proxied", "gzip_http_version", "gzip_buffers", "gzip_disable", "gzip_comp_level", "keepalive_requests", "reset_timedout_connection", "proxy_http_version", "proxy_buffering", "fastcgi_index", "fastcgi_split_path_info", "ssl_session_cache", "ssl_session_timeout", "ssl_session_tickets", "ssl_prefer_server_ciphers", "http2", "log_not_found", "multi_accept", "use", "open_file_cache", "open_file_cache_valid", "open_file_cache_min_uses", "open_file_cache_errors", "limit_req_zone", "log_format", "daemon", "master_process"]
+
+-- Whether a directive says what the server does anyway; with another value it would be lost.
+isNeedless :: Directive -> Bool
+isNeedless d = case directiveWords d of
+  "proxy_set_header" : _ -> isStandardHeader d
+  "ssl_protocols" : versions -> all (`elem` ["TLSv1.2", "TLSv1.3"]) versions
+  ["auth_basic", realm] -> realm /= "off"
+  [name, value] | Just same <- lookup name usual -> map toLower value `elem` same
+  name : _ -> name `elem` needless
+  [] -> True
+  where
+    usual =
+      [ ("default_type", ["application/octet-stream"]),
+        ("charset", ["utf-8"]),
+        ("proxy_redirect", ["off", "default"]),
+        ("etag", ["on"]),
+        ("if_modified_since", ["exact", "before"]),
+        ("limit_req_status", ["429"]),
+        ("real_ip_header", ["x-forwarded-for"])
+      ]
+
+-- Every directive without a block that is known.
+understood :: [String]
+understood = needless ++ ["user", "worker_processes", "worker_connections", "pid", "error_log", "access_log", "include", "listen", "server_name", "return", "try_files", "root", "index", "alias", "autoindex", "keepalive_timeout", "client_max_body_size", "client_header_timeout", "client_body_timeout", "send_timeout", "proxy_pass", "proxy_read_timeout", "proxy_set_header", "proxy_redirect", "fastcgi_pass", "fastcgi_param", "scgi_pass", "gzip", "gzip_static", "gzip_types", "error_page", "add_header", "expires", "ssl_certificate", "ssl_certificate_key", "ssl_protocols", "ssl_ciphers", "ssl_stapling_file", "ssl_client_certificate", "ssl_verify_client", "auth_basic", "auth_basic_user_file", "allow", "deny", "set_real_ip_from", "real_ip_header", "disable_symlinks", "limit_req", "default_type", "charset", "etag", "if_modified_since", "rewrite", "set"]
+
+-- | Whether a text has a directive as nginx writes it. Other servers' files have braces, too.
+isNginx :: String -> Bool
+isNginx text = or [if name `elem` blocks then any (`elem` "{;") line else name `elem` understood && ';' `elem` drop (length line - 1) line | line <- map (trimmed . takeWhile (/= '#')) (lines text), name : _ <- [words line]]
+  where
+    blocks = ["http", "events", "server", "upstream", "location", "types", "stream"]
+    trimmed = dropWhile isSpace . reverse . dropWhile isSpace . reverse
 
 untranslated :: FilePath -> Directive -> Translation
 untranslated file (Directive line names _) = left file line (unwords names)
@@ -118,13 +150,13 @@ topOf file directive@(Directive line names inner) = case names of
   ["worker_processes", n] -> if all isDigit n then says "cores" (YamlText n) else none
   ["pid", path] -> says "pid-file" (YamlPath path)
   "error_log" : path : level -> errorLog path level
-  name : _ | name `elem` needless -> none
+  _ | isNeedless directive -> none
   ["include", path] -> noted file line ("not translated: include " ++ path ++ "; translate that file itself")
   _ -> untranslated file directive
   where
     event d = case directiveWords d of
       ["worker_connections", n] -> says "max-connections" (YamlText n)
-      name : _ | name `elem` needless -> none
+      _ | isNeedless d -> none
       _ -> untranslated file d
 
 errorLog :: FilePath -> [String] -> Translation
@@ -287,7 +319,10 @@ locationOf :: Around -> Maybe FilePath -> [(String, [Directive])] -> Directive -
 locationOf around root fallbacks d pattern' = case pattern' of
   [prefix] | "/" `isPrefixOf` prefix -> at (bare prefix)
   ["^~", prefix] -> at (bare prefix)
-  ["=", path] -> noted file (directiveLine d) ("location = " ++ path ++ " became a route for " ++ path ++ " and what is below it") <> at path
+  -- Rules by path can be for one path; a route takes what is below it, too.
+  ["=", path] ->
+    let translation@(Translation keys _) = within path path
+     in (if any ((== "routes") . fst) keys then noted file (directiveLine d) ("location = " ++ path ++ " became a route for " ++ path ++ " and what is below it") else none) <> translation
   [operator, expression]
     | operator `elem` ["~", "~*"], Just endings <- endingsOf expression, forwards || refuses || restricted -> foldMap (at . ("/*." ++)) endings
     | operator `elem` ["~", "~*"], Just endings <- endingsOf expression -> foldMap (ruleFor (if length endings == 1 then "*." ++ concat endings else "*.{" ++ intercalate "," endings ++ "}")) (directiveBlock d)
@@ -301,11 +336,12 @@ locationOf around root fallbacks d pattern' = case pattern' of
     refuses = or [i == ["deny", "all"] || take 1 i == ["return"] | i <- map directiveWords inner]
     -- Who may ask is a rule of whole hosts. What cannot be said of a part must not be open to everybody.
     restricted = or [take 1 i `elem` map pure ["auth_basic_user_file", "auth_request", "allow", "internal"] || take 1 i == ["deny"] && i /= ["deny", "all"] | i <- map directiveWords inner]
-    at prefix
+    at prefix = within (prefix ++ "/**") prefix
+    within glob prefix
       | restricted && prefix /= "/" = noted file (directiveLine d) ("this location has rules about who may ask, which a route has not; " ++ prefix ++ " answers with 403 until you have decided") <> route prefix [("respond", YamlText "403")]
-      | otherwise = foldMap (inside prefix) inner
+      | otherwise = foldMap (inside glob prefix) inner
     route prefix kind = says "routes" (YamlMap [(prefix, YamlMap kind)])
-    inside prefix i = case directiveWords i of
+    inside glob prefix i = case directiveWords i of
       ["proxy_pass", url] -> proxied around i prefix url
       ["fastcgi_pass", place] -> route prefix [("fastcgi", YamlText (serverText place))]
       ["scgi_pass", place] -> route prefix [("scgi", YamlText (serverText place))]
@@ -325,9 +361,9 @@ locationOf around root fallbacks d pattern' = case pattern' of
       "fastcgi_param" : name : _ | name `elem` ["SCRIPT_FILENAME", "PATH_INFO", "QUERY_STRING", "SCRIPT_NAME", "DOCUMENT_ROOT"] -> none
       ["fastcgi_param", name, value] | '$' `notElem` value -> says "program-env" (YamlMap [(name, YamlText value)])
       ["include", path] | any (`isSuffixOf` path) ["fastcgi_params", "fastcgi.conf", "fastcgi-php.conf", "proxy_params", "scgi_params"] -> none
-      "index" : _ | prefix /= "/" -> none
-      _ | prefix == "/" -> commonOf around i
-      _ -> ruleFor (prefix ++ "/**") i
+      "index" : _ | prefix /= "/", forwards || any ((== ["return"]) . take 1 . directiveWords) inner -> none
+      _ | prefix == "/" && glob /= prefix -> commonOf around i
+      _ -> ruleFor glob i
     fallbackRoute i prefix paths url =
       let name = '/' : drop 1 (last paths)
        in route prefix [("try-files", texts (init paths)), ("else", YamlText (name ++ "$uri$is_args$args"))] <> proxied around i name (case stripPrefix "http://" url of Just rest | '/' `notElem` rest -> url ++ "/"; _ -> url)
@@ -336,11 +372,23 @@ locationOf around root fallbacks d pattern' = case pattern' of
       "add_header" : "Cache-Control" : value : _ -> says "cache-control" (YamlMap [(glob, YamlText value)])
       "add_header" : name : value : _ | '$' `notElem` value -> says "header" (YamlMap [(glob, YamlMap [(name, YamlText value)])])
       "access_log" : "off" : _ -> noted file (directiveLine i) ("not translated: access_log off; give log-skip: " ++ show glob ++ " at the top of the file")
-      name : _ | name `elem` needless || "proxy_set_header" == name && standardHeader i -> none
+      _ | isNeedless i -> none
       _ -> untranslated file i
 
-standardHeader :: Directive -> Bool
-standardHeader d = map (map toLower) (take 1 (drop 1 (directiveWords d))) `elem` map pure ["host", "x-real-ip", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-port", "upgrade", "connection", "accept-encoding"]
+-- Whether the proxy sends this header with this value by itself.
+isStandardHeader :: Directive -> Bool
+isStandardHeader d = case directiveWords d of
+  [_, name, value] | Just values <- lookup (map toLower name) ours -> map toLower value `elem` values
+  _ -> False
+  where
+    ours =
+      [ ("host", ["$host", "$http_host"]),
+        ("x-forwarded-for", ["$proxy_add_x_forwarded_for", "$remote_addr"]),
+        ("x-forwarded-proto", ["$scheme"]),
+        ("x-forwarded-host", ["$host", "$http_host"]),
+        ("upgrade", ["$http_upgrade"]),
+        ("connection", ["", "upgrade", "keep-alive", "$connection_upgrade", "$http_connection"])
+      ]
 
 -- Extensions that an expression such as \.(js|css)$ names.
 endingsOf :: String -> Maybe [String]
@@ -367,9 +415,12 @@ joinedCache block = case [value | Directive _ ["expires", time] _ <- block, Just
   _ -> block
   where
     with age d = case directiveWords d of
-      ["expires", _] -> []
-      "add_header" : "Cache-Control" : value : more -> [d {directiveWords = "add_header" : "Cache-Control" : (if "max-age" `isInfixOf` value then value else age ++ ", " ++ value) : more}]
+      ["expires", time]
+        | all complete [value | "add_header" : "Cache-Control" : value : _ <- map directiveWords block] -> [d {directiveWords = ["expires", time, "(the Cache-Control beside it has a max-age)"]}]
+        | otherwise -> []
+      "add_header" : "Cache-Control" : value : more -> [d {directiveWords = "add_header" : "Cache-Control" : (if complete value then value else age ++ ", " ++ value) : more}]
       _ -> [d]
+    complete = ("max-age" `isInfixOf`)
 
 expiresOf :: String -> Maybe String
 expiresOf = \case
@@ -456,11 +507,9 @@ commonOf around d = case directiveWords d of
   ["allow", network] -> says "access" (YamlList [YamlMap [("allow", YamlText network)]])
   ["deny", network] -> says "access" (YamlList [YamlMap [("deny", YamlText network)]])
   ["set_real_ip_from", network] -> says "trusted-proxy" (texts [if network == "unix:" then "unix" else network])
-  ["real_ip_header", _] -> none
   ["disable_symlinks", "off"] -> says "follow-symlinks" (YamlText "yes")
   "limit_req" : arguments | Just zone <- valueOf "zone=" arguments, Just rate <- lookup zone (aroundRates around), Just text <- rateOf rate -> says "rate-limit" (YamlText (text ++ maybe "" (':' :) (valueOf "burst=" arguments)))
-  "proxy_set_header" : _ | standardHeader d -> none
-  name : _ | name `elem` needless -> none
+  _ | isNeedless d -> none
   _ -> untranslated (aroundFile around) d
   where
     yesOf key on = says key (YamlText (if on == "on" then "yes" else "no"))

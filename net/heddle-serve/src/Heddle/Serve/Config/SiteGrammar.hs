@@ -16,6 +16,7 @@ module Heddle.Serve.Config.SiteGrammar
 
     -- * Words, which the command line has, too
     compressions,
+    tagParts,
     announces,
     parseBalance,
     parseCheckTarget,
@@ -66,18 +67,22 @@ siteKeys =
     <*> mergedKey addedPairs "error-page" "none" "Files of the root that are sent with errors of a status" (pairs "statuses and files" (WordShape "a status" ["404"]) (WordShape "a file of the root" ["404.html"]) (\status file -> parseErrorPage (status ++ "=" ++ file)) (first show)) siteErrorPages
     <*> flag "autoindex" "List directories that have no index" siteAutoindex
     <*> key "compression" "off" "static: send FILE.br, FILE.zst or FILE.gz instead of FILE; on: also compress what has none" (choice "a way of compression" compressions) siteCompression
+    <*> key "etag" "all" "all: of size, times and inode, which no program can set back; mtime-size: of what copies of a file on other machines have in common" (choice "what an ETag is made of" tagParts) siteTag
     <*> flag "follow-symlinks" "Serve what symbolic links lead to outside the root" siteFollow
     <*> key "basic-auth" "none" "Ask for a name and password of this file" (path "a file" ["/etc/heddle/users"]) siteUsers
     <*> listKey "access" "all" "Who is answered: the first that matches counts, and without one the opposite of the last" (severalOf accessCodec) siteAccess
     <*> key "rate-limit" "no limit" "Requests of each client a second (/m: a minute, /h: an hour), and how many may come at once" (word "a rate" ["10/s", "10/s:20"] parseRate) siteRate
     <*> flag "redirect-https" "Redirect requests without TLS to the first address with it" siteRedirectsHttps
     <*> key "proxy-timeout" "60" "Seconds that a server behind may take until its answer begins, and between parts of it" (number 1 1000000 "a number of seconds") siteProxyTimeout
+    <*> key "proxy-connections" "no limit" "The most connections to each server behind, of all cores together; further requests wait, first come, first served" (number 1 1000000 "a number of connections") siteProxyConnections
+    <*> key "proxy-idle" "60" "Seconds that an unused connection to a server behind is kept; with 0 each request has a connection of its own" (number 0 1000000 "a number of seconds") siteProxyIdle
     <*> key "proxy-balance" "turn" "Which of several servers gets a request: turn, least, address, or header:NAME" (word "turn, least, address or header:NAME" ["least", "header:X-User"] parseBalance) siteBalance
     <*> key "proxy-check" "none" "Ask each server behind for this path every 5 s, and leave out those that do not answer with 200 to 399" (word "a path" ["/health"] parseCheckTarget) siteCheck
     <*> key "proxy-announce" "no" "Tell servers behind the client's address by the PROXY protocol" (choice "a version of the PROXY protocol" announces) siteAnnounce
     <*> mergedKey addedPairs "program-env" "none" "Variables for programs of CGI, FastCGI and SCGI" (pairs "variables" (WordShape "a name" ["GIT_PROJECT_ROOT"]) (WordShape "a value" ["/srv/git"]) variable (bimap text text)) siteProgramEnv
     <*> key "program-limit" "64" "How many programs of one cgi route may run at once; further requests wait" (number 1 100000 "a number of programs") siteProgramMost
     <*> key "program-time" "3600" "Seconds that a program of cgi may run" (number 1 1000000 "a number of seconds") siteProgramSeconds
+    <*> key "fastcgi-keep" "0" "Unused connections that each route to FastCGI keeps; with php-fpm each occupies a process" (number 0 100000 "a number of connections") siteFastCgiKept
     <*> key "route-order" "longest" "Which of several routes for a path answers: longest for the one with the longest prefix, written for the first" (choice "an order of routes" [("longest", LongestPrefix), ("written", AsWritten)]) siteOrder
     <*> mergedKey addedRoutes "routes" "none" "What answers for paths below a prefix, or for files such as /*.php" (mappingOf "prefixes and routes" (word "a prefix" ["/api", "/*.php", "/"] parsePattern) routeCodec) siteRouting
   where
@@ -172,6 +177,10 @@ unix reader directory text = (,) whole <$> reader whole
 -- | Ways of compression by name.
 compressions :: [(String, Compression)]
 compressions = [("off", CompressionOff), ("static", CompressionStatic), ("on", CompressionOn)]
+
+-- | What ETags are made of.
+tagParts :: [(String, TagParts)]
+tagParts = [("all", TagOfAll), ("mtime-size", TagOfMtimeAndSize)]
 
 -- | Versions of the PROXY protocol by name.
 announces :: [(String, Announce)]

@@ -23,15 +23,16 @@ module Heddle.Serve.Config.Tree
 where
 
 import Data.ByteString (ByteString)
-import Data.ByteString.Lazy qualified as L
 import Data.Char (isAlphaNum, isAscii, isControl)
 import Data.Foldable (for_)
+import Data.List (isInfixOf)
 import Data.Map.Strict (Map)
 import Data.Map.Strict qualified as Map
 import Data.Text (Text)
 import Data.Text qualified as T
-import Data.YAML.Event hiding (Scalar)
-import Data.YAML.Event qualified as Yaml
+import Data.Text.Encoding (decodeUtf8With)
+import Data.Text.Encoding.Error (lenientDecode)
+import Heddle.Serve.Config.Events
 import Heddle.Serve.Config.Source (refusedSource)
 
 -- | A file, and line and column from 1.
@@ -76,26 +77,23 @@ data Value
 parseTree :: (Text -> Maybe Text) -> FilePath -> ByteString -> Either Problem Node
 parseTree environment file content = do
   for_ (refusedSource content) (\(line, column, why) -> Left (Problem (Position file line column) why))
-  events <- traverse event (parseEvents (L.fromStrict content))
-  case [e | e@(_, what) <- events, significant what] of
+  let (events, end) = eventsOf content
+  for_ end (\(mark, why) -> Left (Problem (place mark) ("this is not YAML: " ++ why ++ adviceAt mark why)))
+  case [(place mark, event) | (mark, event) <- events] of
     [] -> Right (Node (Position file 1 1) (Mapping []))
-    significants -> do
-      (node, rest, _) <- tree (Known Map.empty mostValues) significants
+    placed -> do
+      (node, rest, _) <- tree (Known Map.empty mostValues) placed
       case rest of
         [] -> Right (substituted environment node)
         (at, _) : _ -> Left (Problem at "a second document begins here, and a configuration is one document")
   where
-    event = \case
-      Left (pos, why) -> Left (Problem (place pos) ("this is not YAML: " ++ why ++ (if '\t' `elem` why then "; YAML is indented with spaces" else "")))
-      Right (EvPos what pos) -> Right (place pos, what)
-    place pos = Position file (posLine pos) (posColumn pos + 1)
-    significant = \case
-      StreamStart -> False
-      StreamEnd -> False
-      DocumentStart _ -> False
-      DocumentEnd _ -> False
-      Comment _ -> False
-      _ -> True
+    place (Mark line column) = Position file line column
+    -- Only where a value was expected is the character the one that is wrong.
+    adviceAt (Mark line column) why = case T.uncons (T.drop (column - 1) (lineAt line)) of
+      Just ('\t', _) -> "; YAML is indented with spaces"
+      Just (c, _) | c `elem` (":@`%*&!|>" :: String), any (`isInfixOf` why) ["expected node content", "cannot start any token"] -> "; a value that begins with " ++ [c] ++ " is written in quotes"
+      _ -> ""
+    lineAt line = T.concat (take 1 (drop (line - 1) (T.lines (decodeUtf8With lenientDecode content))))
 
 -- What anchors name, with its number of values; and how many values there may still be.
 data Known = Known !(Map Text (Int, Node)) !Int
@@ -109,14 +107,14 @@ type Events = [(Position, Event)]
 -- One value, the events after it, and what is known then.
 tree :: Known -> Events -> Either Problem (Node, Events, Known)
 tree (Known anchors left) = \case
-  (at, Yaml.Scalar anchor _ style text) : rest -> named anchor (Node at (Scalar (style == Plain) text)) rest one
-  (at, SequenceStart anchor _ _) : rest -> do
+  (at, ScalarEvent anchor plain text) : rest -> named anchor (Node at (Scalar plain text)) rest one
+  (at, ListBegins anchor) : rest -> do
     (items, after, inner) <- several one rest []
     named anchor (Node at (List items)) after inner
-  (at, MappingStart anchor _ _) : rest -> do
+  (at, MappingBegins anchor) : rest -> do
     (items, after, inner) <- several one rest []
     named anchor (Node at (Mapping (pairs items))) after inner
-  (at, Alias name) : rest -> case Map.lookup name anchors of
+  (at, AliasEvent name) : rest -> case Map.lookup name anchors of
     Just (size, Node _ value)
       | size > left -> Left (Problem at ("with what this stands for, the configuration has more than " ++ show mostValues ++ " values"))
       | otherwise -> Right (Node at value, rest, Known anchors (left - size))
@@ -132,8 +130,7 @@ tree (Known anchors left) = \case
 -- The values up to the end of their list or mapping.
 several :: Known -> Events -> [Node] -> Either Problem ([Node], Events, Known)
 several known events found = case events of
-  (_, SequenceEnd) : rest -> Right (reverse found, rest, known)
-  (_, MappingEnd) : rest -> Right (reverse found, rest, known)
+  (_, Ends) : rest -> Right (reverse found, rest, known)
   _ -> do
     (node, rest, more) <- tree known events
     several more rest (node : found)

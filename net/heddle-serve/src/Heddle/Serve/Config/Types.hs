@@ -37,7 +37,7 @@ import Heddle.Http (Header)
 import Heddle.IO (BackendChoice)
 import Heddle.Prim.Clock (Nanos)
 import Heddle.Serve.Config.Codec (Written)
-import Heddle.Serve.FileOptions (Compression)
+import Heddle.Serve.FileOptions (Compression, TagParts)
 import Heddle.Serve.Glob (Glob)
 import Heddle.Serve.Guard (RateLimit)
 import Heddle.Serve.HostName (HostPattern)
@@ -82,6 +82,8 @@ data ServerConfig = ServerConfig
     serverIdle :: !(Maybe (Written Int)),
     serverTimeOuts :: !TimeOutConfig,
     serverMaxBody :: !(Maybe (Written Int)),
+    serverMaxHead :: !(Maybe (Written Int)),
+    serverMaxTarget :: !(Maybe (Written Int)),
     serverConnections :: !(Maybe (Written Int)),
     serverPerClient :: !(Maybe (Written Int)),
     serverSandbox :: !(Maybe (Written SandboxMode)),
@@ -159,18 +161,22 @@ data SiteConfig = SiteConfig
     siteErrorPages :: ![Written (Int, FilePath)],
     siteAutoindex :: !(Maybe (Written Bool)),
     siteCompression :: !(Maybe (Written Compression)),
+    siteTag :: !(Maybe (Written TagParts)),
     siteFollow :: !(Maybe (Written Bool)),
     siteUsers :: !(Maybe (Written FilePath)),
     siteAccess :: ![AccessConfig],
     siteRate :: !(Maybe (Written RateLimit)),
     siteRedirectsHttps :: !(Maybe (Written Bool)),
     siteProxyTimeout :: !(Maybe (Written Int)),
+    siteProxyConnections :: !(Maybe (Written Int)),
+    siteProxyIdle :: !(Maybe (Written Int)),
     siteBalance :: !(Maybe (Written Balance)),
     siteCheck :: !(Maybe (Written ByteString)),
     siteAnnounce :: !(Maybe (Written Announce)),
     siteProgramEnv :: ![Written (ByteString, ByteString)],
     siteProgramMost :: !(Maybe (Written Int)),
     siteProgramSeconds :: !(Maybe (Written Int)),
+    siteFastCgiKept :: !(Maybe (Written Int)),
     siteOrder :: !(Maybe (Written RouteOrder)),
     siteRouting :: ![(Written RoutePattern, RouteConfig)]
   }
@@ -238,7 +244,7 @@ emptyConfig :: Config
 emptyConfig = Config emptyServer emptyLogs (WatchConfig Nothing [] Nothing Nothing Nothing Nothing) emptySite Nothing []
 
 emptyServer :: ServerConfig
-emptyServer = ServerConfig [] [] noCertificates Nothing noTlsPolicy Nothing [] Nothing Nothing Nothing Nothing Nothing Nothing Nothing Nothing (TimeOutConfig Nothing Nothing Nothing Nothing) Nothing Nothing Nothing Nothing [] []
+emptyServer = ServerConfig [] [] noCertificates Nothing noTlsPolicy Nothing [] Nothing Nothing Nothing Nothing Nothing Nothing Nothing Nothing (TimeOutConfig Nothing Nothing Nothing Nothing) Nothing Nothing Nothing Nothing Nothing Nothing [] []
 
 -- | None.
 noCertificates :: CertificateConfig
@@ -267,18 +273,22 @@ emptySite =
       siteErrorPages = [],
       siteAutoindex = Nothing,
       siteCompression = Nothing,
+      siteTag = Nothing,
       siteFollow = Nothing,
       siteUsers = Nothing,
       siteAccess = [],
       siteRate = Nothing,
       siteRedirectsHttps = Nothing,
       siteProxyTimeout = Nothing,
+      siteProxyConnections = Nothing,
+      siteProxyIdle = Nothing,
       siteBalance = Nothing,
       siteCheck = Nothing,
       siteAnnounce = Nothing,
       siteProgramEnv = [],
       siteProgramMost = Nothing,
       siteProgramSeconds = Nothing,
+      siteFastCgiKept = Nothing,
       siteOrder = Nothing,
       siteRouting = []
     }
