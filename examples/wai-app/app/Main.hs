@@ -1,3 +1,5 @@
+{-# LANGUAGE OverloadedStrings #-}
+
 -- | A to-do list on http://localhost:3000, or on the port that PORT names. Open it twice.
 --
 -- With CERTIFICATE and KEY, the names of two PEM files, it is on https://localhost:3000, and browsers use HTTP/2.
@@ -7,7 +9,7 @@ module Main
 where
 
 -- The only lines that name a server.
-import Network.Wai.Handler.Heddle (defaultSettings, runEnv, setPort)
+import Network.Wai.Handler.Heddle (defaultSettings, runSettings, setBeforeMainLoop, setHost, setPort)
 import Network.Wai.Handler.HeddleTLS (runTLS, tlsSettings)
 import System.Environment (lookupEnv)
 import System.Exit (die)
@@ -19,9 +21,10 @@ main = do
   todo <- newTodo
   certificate <- lookupEnv "CERTIFICATE"
   key <- lookupEnv "KEY"
+  given <- lookupEnv "PORT"
+  port <- maybe (die "PORT is not a number") pure (maybe (Just 3000) readMaybe given)
+  let settings scheme =
+        setBeforeMainLoop (putStrLn ("The list is at " ++ scheme ++ "://localhost:" ++ show port ++ "/")) (setHost "127.0.0.1" (setPort port defaultSettings))
   case (certificate, key) of
-    (Just c, Just k) -> do
-      given <- lookupEnv "PORT"
-      port <- maybe (die "PORT is not a number") pure (maybe (Just 3000) readMaybe given)
-      runTLS (tlsSettings c k) (setPort port defaultSettings) todo
-    _ -> runEnv 3000 todo
+    (Just c, Just k) -> runTLS (tlsSettings c k) (settings "https") todo
+    _ -> runSettings (settings "http") todo

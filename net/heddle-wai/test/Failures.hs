@@ -5,7 +5,7 @@
 module Failures (tests) where
 
 import Control.Concurrent (forkIO, killThread, myThreadId, newEmptyMVar, putMVar, takeMVar)
-import Control.Exception (ErrorCall (..), SomeException, bracket, catch, evaluate, finally, throwIO, try)
+import Control.Exception (AsyncException (..), ErrorCall (..), SomeException, bracket, catch, evaluate, finally, throwIO, toException, try)
 import Control.Monad (forM_, replicateM, void)
 import Data.ByteString qualified as B
 import Data.ByteString.Builder (byteString)
@@ -13,12 +13,15 @@ import Data.IORef
 import Fixture
 import Heddle.Prim.Clock (elapsed, milliseconds, monotonicNow)
 import Heddle.Prim.Thread (nap)
+import Heddle.Testkit.Descriptors (openDescriptor)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Network.HTTP.Types
 import Network.Wai
 import Network.Wai.Handler.Heddle qualified as Heddle
 import Network.Wai.Internal (ResponseReceived (..))
+import System.Exit (ExitCode (..))
+import System.Posix.IO (OpenMode (..), closeFd, dup, dupTo, stdError)
 import System.Process
 import Test.Tasty
 import Test.Tasty.HUnit
@@ -58,7 +61,8 @@ tests =
         withHeddleSettings (reporting reports Heddle.defaultSettings) twice $ \address -> withClient address $ \client -> do
           say client (get "/" <> get "/")
           sequence [hearAnswer client, hearAnswer client] >>= (@?= ["first", "first"]) . map answerBody
-        reportsAre reports [(True, "replied twice"), (True, "replied twice")],
+          -- Before the server ends, which interrupts an application that still runs.
+          reportsAre reports [(True, "replied twice"), (True, "replied twice")],
       testCase "a respond function used after its request does nothing to the next one" $ do
         kept <- newEmptyMVar
         late' <- newEmptyMVar
@@ -88,11 +92,13 @@ tests =
           sequence [hearAnswer client, hearAnswer client] >>= (@?= ["one", "two"]) . map answerBody
           takeMVar late' >>= \text -> assertBool text (text /= "sent"),
       testCase "responding from another thread is responding" $ do
+        -- The server interrupts what it still runs in the end, and the answer is here before that thread has ended.
+        over <- newEmptyMVar
         let application _ respond = do
               done <- newEmptyMVar
               _ <- forkIO (respond (responseLBS status200 [] "other") >>= putMVar done)
-              takeMVar done
-        withHeddle application $ \client -> forM_ [1 :: Int, 2] $ \_ -> say client (get "/") >> hearAnswer client >>= answersWith 200 "other",
+              takeMVar done <* putMVar over ()
+        withHeddle application $ \client -> forM_ [1 :: Int, 2] $ \_ -> say client (get "/") >> hearAnswer client >>= answersWith 200 "other" >> takeMVar over,
       testCase "an application that returns while another thread responds loses its connection only" $ do
         reports <- newIORef []
         let application request respond
@@ -110,16 +116,42 @@ tests =
         withHeddleSettings (reporting reports Heddle.defaultSettings) application $ \address -> do
           withClient address $ \client -> say client (get "/") >> void (hearRest client)
           withClient address $ \client -> say client (get "/fine") >> hearAnswer client >>= answersWith 200 "fine"
-        reportsAre reports [(True, "while another of its threads")],
-      testCase "a killed application's thread ends its connection, not the server" $ do
-        reports <- newIORef []
-        let application request respond
-              | rawPathInfo request == "/die" = myThreadId >>= killThread >> respond (responseLBS status200 [] "alive")
-              | otherwise = respond (responseLBS status200 [] "fine")
-        withHeddleSettings (reporting reports Heddle.defaultSettings) application $ \address -> do
-          withClient address $ \client -> say client (get "/die") >> hearEnd client
-          withClient address $ \client -> say client (get "/fine") >> hearAnswer client >>= answersWith 200 "fine"
-        reportsAre reports [],
+          reportsAre reports [(True, "while another of its threads")],
+      testGroup
+        "applicationsOwnAsynchronousExceptionsWereReportedNowhere"
+        [ early ("ThreadKilled, thrown", \_ _ -> throwIO ThreadKilled, "thread killed"),
+          early ("its own thread killed", \_ _ -> ResponseReceived <$ (myThreadId >>= killThread), "thread killed"),
+          early ("a stack overflow", \_ _ -> throwIO StackOverflow, "stack overflow"),
+          early ("in a stream before it is flushed", \_ respond -> respond (responseStream status200 [] (\_ _ -> throwIO ThreadKilled)), "thread killed"),
+          late ("in a stream that was flushed", \_ respond -> respond (responseStream status200 [] (\write flush -> write "some" >> flush >> throwIO ThreadKilled)), "thread killed"),
+          testCase "the default handler shows them" $
+            (Heddle.defaultShouldDisplayException . toException <$> [ThreadKilled, StackOverflow, UserInterrupt]) @?= [True, True, True]
+        ],
+      testGroup
+        "streamsThatThrewOverHttp2WereReset"
+        [ testCase name (overHttp2 application expected)
+          | (name, application, expected) <-
+              [ ("before anything", \_ respond -> respond (responseStream status200 [] (\_ _ -> throwIO (ErrorCall "boom"))), (ExitSuccess, "Something went wrong 500")),
+                ("after nothing was written", \_ respond -> respond (responseStream status200 [] (\write _ -> write "" >> throwIO (ErrorCall "boom"))), (ExitSuccess, "Something went wrong 500")),
+                ("too much at first", \_ respond -> respond (responseStream status200 [(hContentLength, "1")] (\write _ -> write "too much")), (ExitSuccess, "Something went wrong 500")),
+                ("too little at all", \_ respond -> respond (responseStream status200 [(hContentLength, "1")] (\_ _ -> pure ())), (ExitSuccess, "Something went wrong 500")),
+                ("after a flush: a reset", \_ respond -> respond (responseStream status200 [] (\_ flush -> flush >> throwIO (ErrorCall "boom"))), (ExitFailure 92, "")),
+                ("caught by the application", \_ respond -> respond (responseStream status200 [] (\_ _ -> throwIO (ErrorCall "boom"))) `catch` \(ErrorCall _) -> respond (responseStream status503 [] (\write _ -> write "later")), (ExitSuccess, "later 503")),
+                ("without one, nothing else", \_ respond -> respond (responseStream status200 [] (\_ _ -> pure ())), (ExitSuccess, " 200")),
+                ("without one, flushed", \_ respond -> respond (responseStream status200 [] (\write flush -> flush >> write "some" >> flush >> write "more")), (ExitSuccess, "somemore 200"))
+              ]
+        ],
+      testCase "reportsNamedNoRequest" . withTemporary $ \folder -> do
+        let file = folder ++ "/said"
+        saved <- dup stdError
+        writeFile file ""
+        let failing address = withClient address $ \client -> do
+              say client "POST /a%20b?secret HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"
+              void (hearAnswer client)
+        _ <- bracket (openDescriptor file WriteOnly) closeFd (`dupTo` stdError)
+        withHeddleSettings Heddle.defaultSettings (\_ _ -> throwIO (userError "x")) failing `finally` (dupTo saved stdError >> closeFd saved)
+        said <- readFile file
+        said @?= "heddle-wai: POST /a%20b: user error (x)\n",
       testCase "a client that leaves under a response is told to the application once" $ do
         told <- newEmptyMVar
         reports <- newIORef []
@@ -130,7 +162,7 @@ tests =
         withHeddleSettings (reporting reports Heddle.defaultSettings) application $ \address -> do
           withClient address $ \client -> say client (get "/") >> void (hearSome client) >> abort client
           takeMVar told >>= (@?= Just Heddle.ConnectionClosedByPeer)
-        reportsAre reports [(True, "prematurely")],
+          reportsAre reports [(True, "prematurely")],
       testGroup
         "a client that leaves is told to the application within 100 ms"
         [ testCase (version ++ ", " ++ name) (toldSoon arguments pause)
@@ -155,6 +187,13 @@ toldSoon arguments pause = do
     times <- replicateM 10 (once address)
     assertBool (show times) (minimum times <= milliseconds 100)
 
+-- What curl prints, and the status, by HTTP/2.
+overHttp2 :: Application -> (ExitCode, String) -> Assertion
+overHttp2 application expected = withHeddleSettings (Heddle.setOnException (\_ _ -> pure ()) Heddle.defaultSettings) application $ \address -> do
+  (code, out, _) <- readProcessWithExitCode "curl" ["--http2-prior-knowledge", "-sN", "--max-time", "60", "-w", " %{http_code}", "http://" ++ show address ++ "/"] ""
+  -- What had been sent before a reset may be lost.
+  (code, if code == ExitSuccess then out else "") @?= expected
+
 earlyFailures :: [(String, Application, String)]
 earlyFailures =
   [ ("thrown", \_ _ -> throwIO (ErrorCall "boom"), "boom"),
@@ -168,6 +207,12 @@ earlyFailures =
     ("a line break in a header", \_ respond -> respond (responseLBS status200 [("X", "a\r\nSet-Cookie: evil")] ""), "X"),
     ("a bare line feed in a name", \_ respond -> respond (responseLBS status200 [("X\nY", "a")] ""), "CR, LF or NUL"),
     ("a NUL in a header", \_ respond -> respond (responseLBS status200 [("X", "a\0")] ""), "CR, LF or NUL"),
+    ("a space in a name", \_ respond -> respond (responseLBS status200 [("A A", "x")] ""), "no token"),
+    ("a colon in a name", \_ respond -> respond (responseBuilder status200 [("A:B", "x")] ""), "no token"),
+    ("a letter beyond ASCII in a name", \_ respond -> respond (responseStream status200 [("\xe9", "x")] (\_ _ -> pure ())), "no token"),
+    ("no name", \_ respond -> respond (responseFile status200 [("", "x")] "LICENSE" Nothing), "no token"),
+    ("content of status 205", \_ respond -> respond (responseLBS status205 [] "x"), "status 205"),
+    ("content of status 205 in a stream", \_ respond -> respond (responseStream status205 [] (\write _ -> write "x")), "status 205"),
     ("an interim status", \_ respond -> respond (responseLBS status101 [] ""), "status 101"),
     ("a status of four digits", \_ respond -> respond (responseLBS (mkStatus 1000 "") [] ""), "status 1000"),
     ("too much for the announced length", \_ respond -> respond (responseLBS status200 [(hContentLength, "1")] "abc"), "announced 1"),

@@ -4,11 +4,13 @@ module Main (main) where
 import Bodies qualified
 import Client qualified
 import Control.Monad (void)
+import Endings qualified
 import Failures qualified
 import Files qualified
 import Heddle.Testkit.Descriptors
 import Heddle.Testkit.Watchdog (eventually)
 import Heddle.Timer (milliseconds, sleepFor)
+import LazyContent qualified
 import Programs qualified
 import Requests qualified
 import Responses qualified
@@ -31,9 +33,11 @@ main = Programs.orProgram $ do
     testGroup
       "heddle-wai"
       [ Responses.tests,
+        LazyContent.tests,
         Requests.tests,
         Bodies.tests,
         Failures.tests,
+        Endings.tests,
         Files.tests,
         Secure.tests,
         ServerSettings.tests,

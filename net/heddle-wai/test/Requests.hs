@@ -42,6 +42,15 @@ tests =
         requests <- reverse <$> readIORef kept
         [(rawPathInfo r, queryString r, requestHeaderHost r, lookup "x-n" (requestHeaders r)) | r <- requests]
           @?= [(C.pack ('/' : show n), [("x", Just (C.pack (show n)))], Just (C.pack ('h' : show n)), Just (C.pack (show n))) | n <- [1 :: Int .. 3]],
+      testCase "spellingOfWellKnownHeadersWasLost" $ do
+        seen <- newEmptyMVar
+        let names = ["hOST", "X-Real-IP", "x-real-ip", "X-Real-Ip", "USER-AGENT", "User-Agent", "user-agent", "ETag", "TE", "DNT", "WWW-Authenticate", "x-Other"]
+        _ <- withHeddle (\request respond -> putMVar seen (requestHeaders request) >> respond (responseLBS status200 [] "")) $ \client -> do
+          say client (C.concat ("GET / HTTP/1.1\r\n" : [name <> ": h\r\n" | name <- names] ++ ["\r\n"]))
+          hearAnswer client
+        heard <- takeMVar seen
+        map (CI.original . fst) heard @?= names
+        lookup "x-REAL-ip" heard @?= Just "h",
       testCase "the peer's address" $ do
         seen <- newEmptyMVar
         _ <- withHeddle (\request respond -> putMVar seen (remoteHost request, isSecure request) >> respond (responseLBS status200 [] "")) $ \client ->

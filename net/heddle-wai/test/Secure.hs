@@ -3,6 +3,7 @@
 -- | Applications over TLS, with curl as the client.
 module Secure
   ( tests,
+    testCertificate,
   )
 where
 
@@ -101,6 +102,10 @@ withClientPair action = withTemporaryDirectory $ \d -> do
       ""
   unless (code == ExitSuccess) (assertFailure said)
   action (d </> "cert.pem") (d </> "key.pem")
+
+-- | Settings with a certificate for localhost.
+testCertificate :: (TLSSettings -> IO a) -> IO a
+testCertificate action = withPair "localhost" (\cert key -> action (tlsSettings cert key))
 
 withTemporaryDirectory :: (FilePath -> IO a) -> IO a
 withTemporaryDirectory = bracket (mkdtemp "/tmp/heddle-wai-") removePathForcibly

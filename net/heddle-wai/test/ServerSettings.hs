@@ -117,6 +117,15 @@ tests =
           let long n = C.concat ["GET / HTTP/1.1\r\nHost: a\r\nX: ", B.replicate n 97, "\r\n\r\n"]
           withClient address $ \client -> say client (long 1500) >> hearAnswer client >>= answersWith 200 "hello"
           withClient address $ \client -> say client (long 3000) >> hearCodes client >>= (@?= [431]),
+      testCase "theLargestMaximumResetEveryConnection" $
+        forM_ [maxBound, maxBound - 8192, 1000000000000, 1048576, 1000000] $ \most -> do
+          withHeddleSettings (setMaxTotalHeaderLength most (setMaximumBodyFlush (Just maxBound) (setSlowlorisSize maxBound (setTimeout maxBound defaultSettings)))) hello $ \address ->
+            forM_ [0, 300000] $ \n -> withClient address $ \client -> do
+              sayPieces client ["GET / HTTP/1.1\r\nHost: a\r\nX: ", B.replicate n 97, "\r\n\r\n"]
+              hearAnswer client >>= answersWith 200 "hello",
+      testCase "theLeastMaximumTakesOrdinaryHeads" $
+        forM_ [minBound, 0] $ \most -> withHeddleSettings (setMaxTotalHeaderLength most defaultSettings) hello $ \address ->
+          withClient address $ \client -> say client (get "/") >> hearAnswer client >>= answersWith 200 "hello",
       testCase "a head of 40 KB is fine by default" $
         withHeddleSettings defaultSettings hello $ \address -> withClient address $ \client -> do
           say client (C.concat ["GET / HTTP/1.1\r\nHost: a\r\nCookie: ", B.replicate 40000 97, "\r\n\r\n"])

@@ -468,7 +468,7 @@ sendBytesUntil switch deadline bytes = go (milliseconds 1)
       trySendBytes switch bytes >>= \case
         Full -> do
           now <- monotonicNow
-          if now >= deadline then pure TimedOut else sleepUntil (min deadline (after pause now)) >> go (min (milliseconds 20) (pause + pause))
+          if now >= deadline then pure TimedOut else sleepUntil (min deadline (after pause now)) >> go (min (milliseconds 20) (pause <> pause))
         r -> pure r
 
 -- | Move the mailbox into the output. 'True' if there was something.

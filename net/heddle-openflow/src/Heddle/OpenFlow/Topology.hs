@@ -201,7 +201,7 @@ topologySwitch topology scope counts controller switch = do
       when lost rerouted
     forever' k act = if k > 0 then act k >> forever' (k - 1) act else forever (act 0)
     pieceOf (Nanos n) = Nanos (n `quot` 3 + 1000000)
-    tooLong = let Nanos n = topologyProbe (topologyOptions topology) in Nanos (3 * n + n `quot` 2) + topologySettle (topologyOptions topology)
+    tooLong = let Nanos n = topologyProbe (topologyOptions topology) in Nanos (3 * n + n `quot` 2) <> topologySettle (topologyOptions topology)
 
     postProbe port = void (trySend switch 0 (probeOut port))
     sendProbe port = void (emit switch 0 (probeOut port))

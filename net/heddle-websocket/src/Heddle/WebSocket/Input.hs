@@ -166,7 +166,7 @@ park conn deadline = do
         then pure (Deadline ends)
         else do
           now <- freshNow registration
-          let Deadline end = if optionPing options <= 0 then never else after (optionPing options) now
+          let Deadline end = if optionPing options <= mempty then never else after (optionPing options) now
           set conn SilenceEnds end
           pure (Deadline end)
     silent sent

@@ -81,7 +81,7 @@ applicationHandler settings application = handle
         _ -> pure (Replied Http.status200)
 
     failed wai exchange e
-      | isAsynchronous e = throwIO e
+      | Http.isInterruption e = throwIO e
       | otherwise = do
         report (Just wai) e
         begun <- Http.replyBegun (exchangeRequest exchange)

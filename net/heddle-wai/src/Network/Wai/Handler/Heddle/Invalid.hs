@@ -40,7 +40,7 @@ instance Show InvalidRequest where
     BadFirstLine line -> "Warp: Invalid first line of request: " ++ show line
     NonHttp -> "Warp: Request line specified a non-HTTP request"
     IncompleteHeaders -> "Warp: Request headers did not finish transmission"
-    ConnectionClosedByPeer -> "the client closed the connection prematurely"
+    ConnectionClosedByPeer -> "the client closed the connection prematurely, or took the response too slowly"
     OverLargeHeader -> "Warp: Request headers too large, possible memory attack detected. Closing connection."
     BadProxyHeader line -> "Warp: Invalid PROXY protocol header: " ++ show line
     PayloadTooLarge -> "Request Body larger than the limit"

@@ -56,7 +56,7 @@ waiRequest unparsed exchange copy major left =
         httpVersion = if major == 2 then H.http20 else if copiedMinor copy == 0 then H.http10 else H.http11,
         rawPathInfo = path,
         rawQueryString = copiedQuery copy,
-        requestHeaders = copiedHeaders knownName CI.mk copy,
+        requestHeaders = copiedHeadersAs spelt CI.mk copy,
         isSecure = Http.isSecure request,
         remoteHost = unsafeDupable (remoteOf request),
         pathInfo = H.decodePathSegments path,
@@ -123,14 +123,26 @@ pauseKey :: Vault.Key (IO ())
 pauseKey = unsafeGlobal Vault.newKey
 {-# NOINLINE pauseKey #-}
 
-knownName :: KnownHeader -> H.HeaderName
-knownName known = indexSmallArray knownNames (fromEnum known)
-
--- Spelt as usual: User-Agent.
-knownNames :: SmallArray H.HeaderName
-knownNames = smallArrayFromList [CI.mk (spelt (Http.knownHeaderName known)) | known <- Http.knownHeaders]
+-- A shared name, if the client spells it as usual, or as in HTTP/2; else one of its own: X-Real-IP.
+spelt :: KnownHeader -> ByteString -> H.HeaderName
+spelt known name
+  | CI.original usual == name = usual
+  | CI.original small == name = small
+  | otherwise = CI.mk name
   where
-    spelt = C.intercalate "-" . map capital . C.split '-'
+    usual = indexSmallArray knownNames (fromEnum known)
+    small = indexSmallArray smallNames (fromEnum known)
+
+-- user-agent.
+smallNames :: SmallArray H.HeaderName
+smallNames = smallArrayFromList (map (CI.mk . Http.knownHeaderName) Http.knownHeaders)
+{-# NOINLINE smallNames #-}
+
+-- User-Agent.
+knownNames :: SmallArray H.HeaderName
+knownNames = smallArrayFromList [CI.mk (usual (Http.knownHeaderName known)) | known <- Http.knownHeaders]
+  where
+    usual = C.intercalate "-" . map capital . C.split '-'
     capital word = case C.uncons word of
       Just (first, rest) -> C.cons (toUpper first) rest
       Nothing -> word

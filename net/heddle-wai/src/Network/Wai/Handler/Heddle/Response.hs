@@ -100,7 +100,8 @@ sendPrepared exchange = \case
         pure SentRaw
   where
     request = exchangeRequest exchange
-    whole reply = Sent (replyStatus reply) <$> replyNow request reply
+    -- The status is taken out before the reply is sent, which would otherwise keep content that is lazy.
+    whole reply = let !status = replyStatus reply in Sent status <$> replyNow request reply
 
 -- A stream's body may write from any thread; its writers take turns, and write nothing after it has
 -- ended. It runs in the masking state of the application's call.

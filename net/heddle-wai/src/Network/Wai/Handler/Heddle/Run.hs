@@ -38,7 +38,7 @@ import Heddle.Http qualified as Http (Settings)
 import Heddle.IO (adoptListener, closeListener, deadlineIn, defaultConfig, never, seconds, withRuntime)
 import Heddle.Prim.Exception
 import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
-import Network.Socket (Socket, close, withFdSocket)
+import Network.Socket (Socket, close, setCloseOnExecIfNeeded, withFdSocket)
 import Network.Wai (Application)
 import Network.Wai.Handler.Heddle.Application
 import Network.Wai.Handler.Heddle.Settings
@@ -64,8 +64,9 @@ runEnv port application =
       Nothing -> ioError (userError ("runEnv: the environment variable PORT is " ++ show text ++ "; set it to a number, or unset it"))
 
 -- | Serve as the settings say, until an exception ends it or a graceful shutdown has finished.
+-- Applications that still run then are interrupted.
 --
--- [Blocks]: parks.
+-- [Blocks]: parks; at the end at most a second for applications that do not end at once.
 -- [Throws]: 'IOError' when the port cannot be listened on.
 runSettings :: Settings -> Application -> IO ()
 runSettings = runFront clearFront
@@ -80,12 +81,15 @@ clearFront = Front ClearText id
 -- | 'runSettings' with any front.
 runFront :: Front -> Settings -> Application -> IO ()
 runFront front settings application =
-  bracket (bindPortTCP (settingsPort settings) (settingsHost settings)) close $ \socket ->
+  bracket (bindPortTCP (settingsPort settings) (settingsHost settings)) close $ \socket -> do
+    -- A program that the application runs would keep the port, and clients waiting at it.
+    withFdSocket socket setCloseOnExecIfNeeded
     runFrontSocket front settings socket application
 
 -- | 'runSettings' on a socket that listens already, of any family, such as one that was inherited.
 -- The server accepts from a duplicate: closing the socket does not end the server, which
--- 'setInstallShutdownHandler' is for.
+-- 'setInstallShutdownHandler' is for. A graceful shutdown closes the socket, so that new clients are
+-- refused from then on.
 --
 -- [Blocks]: parks.
 -- [Throws]: 'IOError' when the socket does not listen.
@@ -98,6 +102,8 @@ runFrontSocket front settings socket application = do
   stop <- newWaitCell
   serving front settings socket application (settingsInstallShutdownHandler settings (unpark stop)) $ \server -> do
     park stop
+    -- As long as one descriptor of it is open, the kernel takes connections that nobody will accept.
+    close socket
     deadline <- maybe (pure never) (deadlineIn . seconds . max 0) (settingsGracefulShutdownTimeout settings)
     void (drainUntil server deadline)
 
@@ -110,9 +116,10 @@ serving (Front scheme adjust) settings socket application prepare body =
       settingsBeforeMainLoop settings
       withServerOn runtime (adjust (engineSettings settings)) (\_ -> pure (handlersOf (applicationHandler settings application))) [(listener, maybe scheme (`Proxied` scheme) (settingsProxy settings))] body
 
--- | Serve on a free port of the loopback interface while an action runs.
+-- | Serve on a free port of the loopback interface while an action runs. Applications that still run
+-- afterwards are interrupted.
 --
--- [Blocks]: as the action does.
+-- [Blocks]: as the action does, and then at most a second for applications that do not end at once.
 withApplication :: IO Application -> (Port -> IO a) -> IO a
 withApplication = withApplicationSettings defaultSettings
 

@@ -71,6 +71,7 @@ where
 import Control.Monad (when)
 import Data.ByteString (ByteString)
 import Data.ByteString.Builder (stringUtf8)
+import Data.ByteString.Char8 qualified as C
 import Data.Maybe (fromMaybe)
 import Data.Streaming.Network (HostPreference)
 import GHC.IO.Exception (IOErrorType (InvalidArgument, ResourceVanished))
@@ -82,7 +83,7 @@ import Heddle.Prim.Exception
 import Heddle.Prim.Message (putErrorLine)
 import Network.HTTP.Types qualified as H
 import Network.Socket (SockAddr (..), Socket)
-import Network.Wai (Request, Response, responseBuilder)
+import Network.Wai (Request (rawPathInfo, requestMethod), Response, responseBuilder)
 import Network.Wai.Handler.Heddle.Invalid
 import System.IO.Error (ioeGetErrorType)
 
@@ -170,7 +171,8 @@ engineSettings settings =
       Http.settingHttp2 = settingsHttp2 settings
     }
   where
-    longest = max 1024 (settingsMaxTotalHeaderLength settings)
+    -- Each request has memory for the longest head.
+    longest = max 1024 (min 1048576 (settingsMaxTotalHeaderLength settings))
     timeout = timeoutOf settings
     -- Warp's rule is slowlorisSize bytes in every time-out.
     pace = Pace timeout (max 1 (settingsSlowlorisSize settings `quot` max 1 (settingsTimeout settings)))
@@ -186,19 +188,23 @@ openedHook settings = case (settingsOnOpen settings, settingsOnClose settings) o
     wanted <- interruptible (maybe (pure True) ($ address) onOpen)
     pure (if wanted then Just (maybe (pure ()) ($ address) onClose) else Nothing)
 
--- | A line on the standard error, if 'defaultShouldDisplayException'.
+-- | A line on the standard error, if 'defaultShouldDisplayException': the request's method and path, if
+-- there is one, and the exception. Queries may hold secrets and are left out.
 defaultOnException :: Maybe Request -> SomeException -> IO ()
-defaultOnException _ e = when (defaultShouldDisplayException e) (putErrorLine ("heddle-wai: " ++ describeException e))
+defaultOnException request e =
+  when (defaultShouldDisplayException e) (putErrorLine ("heddle-wai: " ++ foldMap named request ++ describeException e))
+  where
+    named r = C.unpack (requestMethod r) ++ " " ++ C.unpack (rawPathInfo r) ++ ": "
 
--- | Whether an exception is worth a line: not if a client caused it, and not if it was thrown to end
--- a thread.
+-- | Whether an exception is worth a line: not if a client caused it, and not if the server threw it to
+-- end an application.
 defaultShouldDisplayException :: SomeException -> Bool
 defaultShouldDisplayException e
   | Just (_ :: InvalidRequest) <- fromException e = False
   | Just (_ :: Http.BodyError) <- fromException e = False
   | Just Http.ConnectionLost <- fromException e = False
   | Just kind <- ioeGetErrorType <$> fromException e = kind /= ResourceVanished && kind /= InvalidArgument
-  | otherwise = not (isAsynchronous e)
+  | otherwise = not (Http.isInterruption e)
 
 -- | 413, 431 and 400 for an 'InvalidRequest' and 500 otherwise, with a short text.
 defaultOnExceptionResponse :: SomeException -> Response
@@ -286,8 +292,8 @@ setLogger x settings = settings {settingsLogger = Just x}
 setGracefulShutdownTimeout :: Maybe Int -> Settings -> Settings
 setGracefulShutdownTimeout x settings = settings {settingsGracefulShutdownTimeout = x}
 
--- | The longest request head, in bytes; a longer one is answered with 431. At least 1024. Default:
--- 51200.
+-- | The longest request head, in bytes; a longer one is answered with 431. At least 1024, at most 1048576: a request takes
+-- so much memory while it is served. Default: 51200.
 setMaxTotalHeaderLength :: Int -> Settings -> Settings
 setMaxTotalHeaderLength x settings = settings {settingsMaxTotalHeaderLength = x}
 
