@@ -1,3 +1,5 @@
+{-# LANGUAGE PatternSynonyms #-}
+
 -- |
 -- Module      : JsonCommand
 -- Description : heddle json
@@ -10,11 +12,13 @@ module JsonCommand
   )
 where
 
+import Complaints (complainWith, whatFailed)
 import Control.Monad (filterM, forM_, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
 import Data.ByteString.Unsafe qualified as Bytes
+import Data.List (nub, tails)
 import Data.Maybe (fromMaybe)
 import Endings (endByBrokenPipe, endWith)
 import Foreign.Ptr (castPtr, plusPtr)
@@ -26,19 +30,26 @@ import Heddle.Json.Stream (Line (..), feedLines, finishLines, jsonLines)
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 import Heddle.Prim.Buffer (Buffer, bufferSize, newBuffer, withBuffer)
 import Heddle.Prim.Cpu (level)
+import Heddle.Prim.Errno (describeErrno, pattern EPIPE)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (labelMe, unbound)
 import Inputs (isSafe, sourceFor, sourceMessage, toBytes)
 import Options.Applicative
 import System.Exit (ExitCode (..))
-import System.IO (stderr)
 import System.Posix.IO.ByteString (stdOutput)
 
-data Mode = Check | Minify | Pretty | Relines
+data Mode = Check | CheckLines | Minify | Pretty | Relines
   deriving stock (Eq)
 
+-- Any number of values, as lines.
+ofLines :: Mode -> Bool
+ofLines mode = mode `elem` [CheckLines, Relines]
+
+writesNothing :: Mode -> Bool
+writesNothing mode = mode `elem` [Check, CheckLines]
+
 data JsonOptions = JsonOptions
-  { optionMode :: Mode,
+  { optionModes :: [Mode],
     optionIndent :: Int,
     optionDepth :: Int,
     optionQuiet :: Bool,
@@ -63,7 +74,7 @@ jsonCommand =
 options :: Parser JsonOptions
 options =
   JsonOptions
-    <$> mode
+    <$> many mode
     <*> option (bounded 0 16) (long "indent" <> metavar "N" <> value 2 <> showDefault <> help "Blanks for each level of indentation, with --pretty")
     <*> option (bounded 0 100000000) (long "depth" <> metavar "N" <> value 1024 <> showDefault <> help "How deep arrays and objects may be nested")
     <*> switch (long "quiet" <> short 'q' <> help "No messages about invalid input, only the exit code")
@@ -73,8 +84,8 @@ options =
     mode =
       flag' Check (long "check" <> help "Only validate; write nothing")
         <|> flag' Minify (long "minify" <> help "Without white space")
-        <|> flag' Relines (long "lines" <> help "Any number of values, each on a line of its own without white space (JSON Lines)")
-        <|> flag Pretty Pretty (long "pretty" <> help "Indented: the default")
+        <|> flag' Relines (long "lines" <> help "Any number of values, each on a line of its own without white space (JSON Lines); with --check, only validate them")
+        <|> flag' Pretty (long "pretty" <> help "Indented: the default")
     bounded least most = eitherReader $ \word -> case reads word of
       [(n, "")] | n >= least, n <= (most :: Int) -> Right n
       _ -> Left ("'" ++ word ++ "' is not a number from " ++ show least ++ " to " ++ show most)
@@ -82,17 +93,38 @@ options =
 json :: JsonOptions -> IO ()
 json chosen = do
   labelMe "heddle/json"
-  status <- unbound (checkedRun chosen) `catch` \e -> ExitFailure 2 <$ complain (describeException e)
+  status <- unbound (checkedRun chosen) `catch` \e -> ExitFailure 2 <$ complain (whatFailed e)
   endWith status
 
--- Only lines can be left out.
 checkedRun :: JsonOptions -> IO ExitCode
-checkedRun chosen
-  | optionKeepGoing chosen && optionMode chosen /= Relines = ExitFailure 2 <$ complain "--keep-going needs --lines"
-  | otherwise = run chosen
+checkedRun chosen = case modeOf (optionModes chosen) of
+  Left why -> refuse why
+  Right mode
+    -- Only lines can be left out.
+    | optionKeepGoing chosen && not (ofLines mode) -> refuse "--keep-going needs --lines"
+    | otherwise -> run mode chosen
+  where
+    refuse why = ExitFailure 2 <$ complain why
 
-run :: JsonOptions -> IO ExitCode
-run chosen = do
+-- The one mode that the options name together, or the first two that exclude each other.
+modeOf :: [Mode] -> Either String Mode
+modeOf given = case nub given of
+  [] -> Right Pretty
+  [mode] -> Right mode
+  modes -> case [(one, other) | one : others <- tails modes, other <- others, not (together one other)] of
+    [] -> Right CheckLines
+    (one, other) : _ -> Left (named one ++ " and " ++ named other ++ " exclude each other")
+  where
+    together one other = all (`elem` [Check, Relines]) [one, other]
+    named = \case
+      Check -> "--check"
+      CheckLines -> "--check --lines"
+      Minify -> "--minify"
+      Pretty -> "--pretty"
+      Relines -> "--lines"
+
+run :: Mode -> JsonOptions -> IO ExitCode
+run mode chosen = do
   given <- mapM toBytes (optionFiles chosen)
   trouble <- newRef False
   invalid <- newRef False
@@ -101,13 +133,13 @@ run chosen = do
   output <- newOutput stdOutput "standard output"
   block <- newBuffer blockSize
   room <- newBuffer blockSize
-  inputs <- if optionMode chosen == Check then pure names else filterM (isSafe complainOf) names
+  inputs <- if writesNothing mode then pure names else filterM (isSafe complainOf) names
   let go _ [] = pure ()
       go separated (name : rest) = do
         gone <- readerGone output
         unless gone $ do
           when separated (put output (Char8.pack "\n"))
-          result <- try (if optionKeepGoing chosen then eachLine chosen output block name else document chosen output block room name)
+          result <- try (if optionKeepGoing chosen then eachLine mode chosen output block name else document mode chosen output block room name)
           flushOutput output
           case result of
             -- Nothing was written that needs a separator.
@@ -115,12 +147,12 @@ run chosen = do
             Right wrong -> do
               forM_ wrong $ \text -> do
                 writeRef invalid True
-                unless (optionQuiet chosen) (Bytes.hPut stderr text)
-              go (optionMode chosen == Minify) rest
+                unless (optionQuiet chosen) (complainWith text)
+              go (mode == Minify) rest
   go False inputs
   gone <- readerGone output
   -- As every C program whose reader has gone: it ends quietly.
-  when gone (endByBrokenPipe >> writeRef trouble True >> complain "standard output: Broken pipe")
+  when gone (endByBrokenPipe >> writeRef trouble True >> complain ("standard output: " ++ describeErrno EPIPE))
   failed <- readRef trouble
   bad <- readRef invalid
   pure (if failed then ExitFailure 2 else if bad then ExitFailure 1 else ExitSuccess)
@@ -131,19 +163,19 @@ blockSize = 131072
 
 -- One file of lines, each checked by itself. Errors are reported at once, so the result is an empty message, or Nothing
 -- if every line is valid.
-eachLine :: JsonOptions -> Output -> Buffer -> ByteString -> IO (Maybe ByteString)
-eachLine chosen output block name = readingFrom source $ \readInto -> do
+eachLine :: Mode -> JsonOptions -> Output -> Buffer -> ByteString -> IO (Maybe ByteString)
+eachLine mode chosen output block name = readingFrom source $ \readInto -> do
   invalid <- newRef False
   let next = withBuffer block $ \p -> do
         n <- readInto p (bufferSize block)
         Bytes.packCStringLen (castPtr p, n)
       act line = case lineResult line of
-        Right minified -> put output minified
+        Right minified -> unless (writesNothing mode) (put output minified)
         Left e -> do
           writeRef invalid True
           let before = Bytes.take (malformedOffset e - lineOffset line) (lineText line)
               column = 1 + Bytes.length (Bytes.filter (\byte -> byte < 0x80 || byte >= 0xc0) before)
-          unless (optionQuiet chosen) (Bytes.hPut stderr (message False (sourceName source) (lineNumber line) column e))
+          unless (optionQuiet chosen) (complainWith (message False (sourceName source) (lineNumber line) column e))
       loop lines_ = do
         text <- next
         if Bytes.null text
@@ -163,15 +195,15 @@ eachLine chosen output block name = readingFrom source $ \readInto -> do
     limits = limitsOf chosen
 
 -- One file; the message about its error, if it has one.
-document :: JsonOptions -> Output -> Buffer -> Buffer -> ByteString -> IO (Maybe ByteString)
-document chosen output block room name = readingFrom source $ \readInto -> do
-  automaton <- newAutomaton level limits (if optionMode chosen == Relines then ManyValues else OneValue)
-  formatter <- newFormatter level $ case optionMode chosen of
+document :: Mode -> JsonOptions -> Output -> Buffer -> Buffer -> ByteString -> IO (Maybe ByteString)
+document mode chosen output block room name = readingFrom source $ \readInto -> do
+  automaton <- newAutomaton level limits (if ofLines mode then ManyValues else OneValue)
+  formatter <- newFormatter level $ case mode of
     Relines -> Lines
     Pretty -> Indented (optionIndent chosen)
     _ -> Minified
   position <- newPosition level
-  let write = unless (optionMode chosen == Check) . into formatter
+  let write = unless (writesNothing mode) . into formatter
       loop p = do
         base <- taken automaton
         n <- readInto p (bufferSize block)
@@ -243,4 +275,4 @@ message advise name line column e =
 
 -- File names are written as the bytes that they are.
 complain :: String -> IO ()
-complain text = Bytes.hPut stderr (Char8.pack ("heddle json: " ++ text ++ "\n"))
+complain text = complainWith (Char8.pack ("heddle json: " ++ text ++ "\n"))

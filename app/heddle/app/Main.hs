@@ -12,7 +12,7 @@ import Control.Monad (join)
 import ControllerCommand (controllerCommand)
 import Data.ByteString.Char8 qualified as Char8
 import Data.Either (fromLeft)
-import Data.List (intercalate, isPrefixOf, sort, stripPrefix)
+import Data.List (dropWhileEnd, find, intercalate, isPrefixOf, sort, stripPrefix)
 import Endings (endWith, inheritInterrupt)
 import FindCommand (findCommand, findInfo)
 import GHC.IO.Encoding (getFileSystemEncoding, mkTextEncoding, setFileSystemEncoding)
@@ -60,7 +60,7 @@ main = do
         -- Help, the version, or a mistake: without handles, hence without the event manager.
         Failure failure -> do
           (text, code) <- renderFailure failure <$> getProgName
-          leave (suggesting words' text) code
+          leave (if code == ExitSuccess then text else shortened words' (suggesting words' text)) code
         completion -> run (join (handleParseResult completion))
     leave text code =
       toBytes (text ++ "\n") >>= writeText (if code == ExitSuccess then 1 else 2) >>= \case
@@ -98,24 +98,46 @@ subcommands =
     | (name, about) <- [("serve", serveCommand), ("find", findInfo), ("pipe", pipeCommand), ("json", jsonCommand), ("trace", traceCommand), ("password", passwordCommand), ("controller", controllerCommand), ("ofbench", ofbenchCommand)]
   ]
 
--- Name the nearest option below the message about one that is not there. optparse-applicative does so only while a word that
--- must be given is missing.
+-- optparse-applicative calls an option unknown that has been given already, or whose place another one has taken. Say which of
+-- the two it is; below the message about one that is not there, name the nearest, which optparse-applicative does only while a
+-- word that must be given is missing.
 suggesting :: [String] -> String -> String
 suggesting words' text = case (words', lines text) of
-  (word : _, first : rest)
+  (word : given, first : rest)
     | Just about <- lookup word subcommands,
-      Just wrong <- stripPrefix "Invalid option `" first,
-      not (any (isPrefixOf "Did you mean") rest),
-      (distance, nearest) : _ <- sort [(editDistance (takeWhile (`notElem` "='") wrong) name, name) | name <- concat (mapParser (\_ one -> longNames (optMain one)) (infoParser about))],
-      distance <= 2 ->
-      intercalate "\n" (first : "" : "Did you mean this?" : ("    " ++ nearest) : rest)
+      Just wrong <- named . takeWhile (`notElem` "='") <$> stripPrefix "Invalid option `" first -> do
+      let options = concat (mapParser (\_ one -> [namesOf (optMain one)]) (infoParser about))
+      case find (wrong `elem`) options of
+        Just names -> intercalate "\n" ((wrong ++ (if length (filter (isOneOf names) given) > 1 then " is given more than once" else " does not go together with the options before it")) : "" : dropWhile (not . isPrefixOf "Usage") rest)
+        Nothing
+          | not (any (isPrefixOf "Did you mean") rest),
+            (distance, nearest) : _ <- sort [(editDistance wrong name, name) | name@('-' : '-' : _) <- concat options],
+            distance <= 2 ->
+            intercalate "\n" (first : "" : "Did you mean this?" : ("    " ++ nearest) : rest)
+        _ -> text
   _ -> text
   where
-    longNames :: OptReader a -> [String]
-    longNames = \case
-      OptReader names _ _ -> ["--" ++ name | OptLong name <- names]
-      FlagReader names _ -> ["--" ++ name | OptLong name <- names]
+    -- What follows a short option is its value.
+    named word = if "--" `isPrefixOf` word then word else take 2 word
+    isOneOf names given = any (\name -> given == name || (if "--" `isPrefixOf` name then name ++ "=" else name) `isPrefixOf` given) names
+    namesOf :: OptReader a -> [String]
+    namesOf = \case
+      OptReader names _ _ -> map spelt names
+      FlagReader names _ -> map spelt names
       _ -> []
+    spelt = \case
+      OptLong name -> "--" ++ name
+      OptShort name -> ['-', name]
+
+-- A message above a screen of usage is not seen: the usage of commands with many options is left to --help.
+shortened :: [String] -> String -> String
+shortened words' text = case break (isPrefixOf "Usage:") (lines text) of
+  (message@(first : _), usage)
+    | not (null words'),
+      not ("heddle - " `isPrefixOf` first),
+      length usage > 12 ->
+      intercalate "\n" (dropWhileEnd null message ++ ["", "See heddle" ++ concat [' ' : word | word <- take 1 words', word `elem` map fst subcommands] ++ " --help."])
+  _ -> text
 
 -- optparse-applicative suggests too, but prints the whole usage below it.
 unknownCommand :: String -> String

@@ -1,3 +1,5 @@
+{-# LANGUAGE PatternSynonyms #-}
+
 -- |
 -- Module      : PipeCommand
 -- Description : heddle pipe
@@ -8,6 +10,7 @@ module PipeCommand
   )
 where
 
+import Complaints (complainWith, whatFailed)
 import Control.Monad (filterM, forM_, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
@@ -17,13 +20,13 @@ import Data.Maybe (fromMaybe)
 import Endings (endByBrokenPipe, endWith)
 import Heddle.Filter
 import Heddle.Filter.Language
-import Heddle.Prim.Atomic (newRef, readRef, writeRef)
+import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
+import Heddle.Prim.Errno (describeErrno, pattern EPIPE)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (getCapabilities, getProcessors, labelMe, setCapabilities, unbound)
 import Inputs (isSafe, sourceFor, sourceMessage, toBytes)
 import Options.Applicative
 import System.Exit (ExitCode (..))
-import System.IO (stderr)
 import System.Posix.Files.ByteString
 import System.Posix.IO.ByteString (stdOutput)
 
@@ -88,6 +91,7 @@ language =
     [ "STAGES take a stream of bytes and give one; a row is a line with its newline.",
       "  id                       the input               suppress          nothing",
       "  A | B                    the output of A, through B   A || B       the same, B on its own thread",
+      "  \"text\", /regex/          the rows that have it: select row having \"text\"",
       "  select S                 the true sections of S  select S numbered [TEXT]   with row numbers",
       "  if S then A else B end   true sections through A, false ones through B, in order",
       "  foreach S then A else B end   the same, each section by itself",
@@ -117,7 +121,7 @@ language =
 pipe :: PipeOptions -> IO ()
 pipe chosen = do
   labelMe "heddle/pipe"
-  status <- run chosen `catch` \e -> ExitFailure 2 <$ complain (describeException e)
+  status <- run chosen `catch` \e -> ExitFailure 2 <$ complain (whatFailed e)
   endWith status
 
 run :: PipeOptions -> IO ExitCode
@@ -134,7 +138,7 @@ run chosen = do
     Right (text, names) ->
       parseStage text >>= \case
         Left e -> do
-          Bytes.hPut stderr (Char8.pack "heddle pipe: " <> renderParseError text e)
+          complainWith (Char8.pack "heddle pipe: " <> renderParseError text e)
           pure (ExitFailure 2)
         Right stage -> do
           processors <- getProcessors
@@ -172,20 +176,49 @@ execute chosen jobs stage names = unbound $ do
                 then Nothing
                 else Just (\name -> void (push sink (Bytes.concat [Char8.pack "heddle pipe: ", name, Char8.pack ": binary file matches\n"])))
           }
-  if optionNames chosen
-    then forM_ inputs $ \name -> do
-      gone <- readerGone output
-      unless gone (runPlan filtering (compile (stage :> named name)) [sourceFor name] sink)
-    else runPlan filtering (compile stage) (map sourceFor inputs) sink
+  nothing <-
+    if optionNames chosen
+      then do
+        -- Has a file given more than a count of 0? Has the row that came out last not ended?
+        found <- newRef False
+        open <- newRef False
+        forM_ inputs $ \name -> do
+          gone <- readerGone output
+          unless gone $ do
+            apart <- fileSink name found open sink
+            runPlan filtering (compile (stage :> named name)) [sourceFor name] apart
+        not <$> readRef found
+      else runPlan filtering (compile stage) (map sourceFor inputs) sink >> isOnlyZero output
   flushOutput output
   gone <- readerGone output
   -- End quietly, by SIGPIPE, as C programs do.
-  when gone (endByBrokenPipe >> writeRef trouble True >> complain "standard output: Broken pipe")
+  when gone (endByBrokenPipe >> writeRef trouble True >> complain ("standard output: " ++ describeErrno EPIPE))
   failed <- readRef trouble
-  nothing <- isOnlyZero output
   pure (if failed then ExitFailure 2 else if nothing then ExitFailure 1 else ExitSuccess)
   where
     named name = ForEach Row (Prepend (name <> Char8.pack ":")) Identity
+
+-- The sink for the output of one file, by its name: it notes whether that was more than a count of 0, and whether its last row
+-- has ended; if that of the file before has not, it ends it first.
+fileSink :: ByteString -> Ref Bool -> Ref Bool -> Sink -> IO Sink
+fileSink name found open to = do
+  first <- newRef Bytes.empty
+  total <- newRef (0 :: Int)
+  let zero = name <> Char8.pack ":0\n"
+      note = do
+        beginning <- readRef first
+        size <- readRef total
+        unless (size == 0 || (size == Bytes.length zero && beginning == zero)) (writeRef found True)
+  pure . flip Sink note $ \piece -> do
+    before <- readRef total
+    glued <- readRef open
+    when (before == 0 && glued) (void (push to (Char8.pack "\n")))
+    beginning <- readRef first
+    when (Bytes.length beginning < Bytes.length zero) $
+      writeRef first $! Bytes.copy (Bytes.take (Bytes.length zero) (beginning <> Bytes.take (Bytes.length zero) piece))
+    writeRef total $! before + Bytes.length piece
+    writeRef open $! Bytes.last piece /= 0x0a
+    push to piece
 
 -- Does a part of it run on a thread of its own?
 usesThreads :: Stage -> Bool
@@ -205,4 +238,4 @@ isLarge name
 
 -- Print a message; its bytes are not encoded again.
 complain :: String -> IO ()
-complain message = Bytes.hPut stderr (Char8.pack ("heddle pipe: " ++ message ++ "\n"))
+complain message = complainWith (Char8.pack ("heddle pipe: " ++ message ++ "\n"))

@@ -156,8 +156,10 @@ run given = case givenAct given of
   Schema -> putStr schemaText
   Check ->
     checked >>= \case
-      [] -> putStrLn (fromMaybe "the command line" (givenFile given) ++ ": no mistakes")
-      problems -> reported 1 problems
+      ([], notes) -> do
+        mapM_ (putErrorLine . renderProblem) notes
+        putStrLn (fromMaybe "the command line" (givenFile given) ++ ": no mistakes")
+      (problems, _) -> reported 1 problems
   Dump -> configured 1 >>= \(_, _, config) -> dumped config
   Explain request -> configured 1 >>= \(at, _, config) -> explain at config request >>= either (refuse 1) (putStr . unlines)
   Serve -> do
@@ -165,19 +167,22 @@ run given = case givenAct given of
     case givenFile given of
       Nothing | nothingAtRoot config -> refuse 2 (displayException NothingToServe)
       _ -> mapM_ (refuse 2) (mistake config)
-    either (reported 2) (serve given files config . withProgram) (optionsOf at config)
+    either (reported 2) (serve given files config (configNotes at config) . withProgram) (optionsOf at config)
   where
     configured code = do
       load <- loaded given
       either (reported code) (\config -> pure (loadedAt load, loadedFiles load, config)) (loadedResult load)
     checked = do
       Loaded at _ rest result <- loaded given
-      case result of
-        Right config -> checkConfig at config
+      problems <- case result of
+        Right config
+          | null (givenFile given), nothingAtRoot config -> (Problem onCommandLine (takeWhile (/= '\n') (displayException NothingToServe)) :) <$> checkRest at config
+          | otherwise -> ([Problem onCommandLine why | Just why <- [mistake config]] ++) <$> checkConfig at config
         Left problems -> sort . (problems ++) <$> maybe (pure []) (checkRest at) rest
+      pure (problems, either (const []) (configNotes at) result)
 
-serve :: Given -> [FilePath] -> Config -> ServeOptions -> IO ()
-serve given files config wanted = do
+serve :: Given -> [FilePath] -> Config -> [Problem] -> ServeOptions -> IO ()
+serve given files config notes wanted = do
   labelMe "heddle/serve"
   successor <- sameCommand
   role <- roleOf (meant <$> serverProcesses server)
@@ -192,7 +197,9 @@ serve given files config wanted = do
   telling <- newWords 1
   let tell event = atomicWrite telling 0 1 >> ((say terminal chosen event >> openingAt event) `finally` atomicWrite telling 0 0)
       openingAt = \case
-        Serving urls _ | givenOpen given && not follows -> openBrowser urls
+        Serving urls _ -> do
+          mapM_ (say terminal chosen {serveLogs = defaultLogOptions} . Trouble . renderProblem) notes
+          when (givenOpen given && not follows) (openBrowser urls)
         _ -> pure ()
       -- Ends the process even if a message is stuck in a pipe without a reader, where the
       -- ordinary end would wait to flush it.

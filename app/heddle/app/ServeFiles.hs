@@ -26,12 +26,13 @@ fileOptions =
     <*> settings "error-page" parseErrorPage (metavar "STATUS=FILE" <> help "Send this file of DIR with errors of this status, such as 404=404.html; may be given more than once")
     <*> yes "autoindex" "List directories that have no index: a page, or JSON for clients that ask for it"
     <*> word "compression" "a way of compression" compressions (help "static: send FILE.br, FILE.zst or FILE.gz instead of FILE to clients that accept it; on: also compress what has none (default: off)")
+    <*> word "etag" "what an ETag is made of" tagParts (help "all: of a file's size, times and inode; mtime-size: of what copies on other machines have in common (default: all)")
     <*> yes "follow-symlinks" "Serve what symbolic links in DIR lead to outside it"
     <*> setting "basic-auth" file (metavar "FILE" <> action "file" <> help "Ask for a name and password; FILE has lines that 'heddle password USER' or 'htpasswd -B' made")
     <*> settings "index" file (metavar "NAME" <> help "Name of a directory's index; may be given more than once (default: index.html, index.htm)")
     <*> yes "hidden" "Serve names that begin with a dot, too"
   where
-    build headers caching security origins media fallback pages listings compression follow users indexes dotted site =
+    build headers caching security origins media fallback pages listings compression tag follow users indexes dotted site =
       site
         { siteHeaders = [(globOf rule, [headerOf' rule]) | rule <- headers],
           siteCaches = [(globOf rule, (headerOf' rule) {writtenText = valueOf rule}) | rule <- caching],
@@ -42,6 +43,7 @@ fileOptions =
           siteErrorPages = addedPairs pages [],
           siteAutoindex = listings,
           siteCompression = compression,
+          siteTag = tag,
           siteFollow = follow,
           siteUsers = users,
           siteIndex = indexes,

@@ -19,18 +19,24 @@ routeOptions =
     <*> settings "program-env" parseVariable (metavar "NAME=VALUE" <> help "A variable for the programs of --cgi, --fastcgi and --scgi, such as GIT_PROJECT_ROOT=/srv/git; may be given more than once")
     <*> setting "program-limit" (upTo 100000 "a number of programs") (metavar "N" <> help "How many programs of one --cgi may run at once; further requests wait (default: 64)")
     <*> setting "program-time" seconds' (metavar "SECONDS" <> help "How long a program of --cgi may run (default: 3600)")
+    <*> setting "fastcgi-keep" (between 0 100000 "a number of connections") (metavar "N" <> help "Unused connections that each --fastcgi keeps; with php-fpm each occupies a process (default: 0)")
     <*> setting "proxy-timeout" seconds' (metavar "SECONDS" <> help "How long a server behind --proxy may take until its answer begins, and between parts of it (default: 60)")
+    <*> setting "proxy-connections" (upTo 1000000 "a number of connections") (metavar "N" <> help "The most connections to each server behind --proxy; further requests wait, first come, first served (default: no limit)")
+    <*> setting "proxy-idle" (between 0 1000000 "a number of seconds") (metavar "SECONDS" <> help "How long an unused connection to a server behind --proxy is kept; with 0 each request has one of its own (default: 60)")
     <*> setting "proxy-balance" parseBalance (metavar "turn|least|address|header:NAME" <> completeWith ["turn", "least", "address"] <> help "Which of several servers gets a request: in turns, the least busy one, or always the same one for a client's address or a header's value (default: turn)")
     <*> setting "proxy-check" parseCheckTarget (metavar "PATH" <> help "Ask each server behind --proxy for this path every 5 s, and leave out those that do not answer with 200 to 399")
     <*> announcing
   where
-    build routed variables most time answer balance check announce site =
+    build routed variables most time kept answer connections unused balance check announce site =
       site
         { siteRouting = joined routed,
           siteProgramEnv = addedPairs variables [],
           siteProgramMost = most,
           siteProgramSeconds = time,
+          siteFastCgiKept = kept,
           siteProxyTimeout = answer,
+          siteProxyConnections = connections,
+          siteProxyIdle = unused,
           siteBalance = balance,
           siteCheck = check,
           siteAnnounce = announce

@@ -15,14 +15,15 @@ module ServeSandbox
   )
 where
 
-import Control.Monad (unless, when)
+import Control.Monad (mfilter, unless, when)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Char (isSpace)
+import Data.Containers.ListUtils (nubOrd)
 import Data.Either (rights)
 import Data.Foldable (toList)
-import Data.List (isPrefixOf, nub, sort)
+import Data.List (isPrefixOf, sort)
 import Data.List.NonEmpty qualified as NonEmpty
 import Data.Maybe (isJust, mapMaybe, maybeToList)
 import Foreign.C.String (CString)
@@ -34,7 +35,6 @@ import Heddle.Prim.Exception (IOException, try, trySync)
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Serve
 import Heddle.Serve.Config (SandboxMode (..))
-import Heddle.Tls (tlsFiles)
 import Inputs (toBytes)
 import System.Directory (canonicalizePath, getCurrentDirectory, getHomeDirectory, makeAbsolute, pathIsSymbolicLink)
 import System.Environment (getExecutablePath, lookupEnv)
@@ -101,25 +101,19 @@ beyondSandbox (Sandbox (Just (Plan files connected))) options = do
   allowed <- traverse (traverse canonicalizePath) (concat files)
   let among known path = any (\one -> one == path || (dropTrailingPathSeparator one ++ "/") `isPrefixOf` path) known
       lacking name known paths = (\real -> ["it does not allow to " ++ name ++ " " ++ path | (path, at) <- zip paths real, not (among known at)]) <$> traverse canonicalizePath paths
-  unread <- lacking "read" (map snd allowed) (nub (directoriesOf sites ++ certificatesOf options ++ usersOf sites))
+  unread <- lacking "read" (map snd allowed) (nubOrd (directoriesOf sites ++ certificateFiles (serveTls options) ++ usersOf sites))
   unrun <- lacking "execute" [path | (Executing, path) <- allowed] (programsOf sites)
   pure ((if isJust files then unread ++ unrun else []) ++ ["it does not allow connections to other servers by TCP" | isJust files, version >= 4, not connected, routesConnect sites])
 
 -- The directories whose files are served.
 directoriesOf :: [Site] -> [FilePath]
-directoriesOf sites = nub (concat [maybeToList (siteDirectory site) ++ [p | RouteSpec _ (FilesIn p) <- siteRoutes site] | site <- sites])
+directoriesOf sites = nubOrd (concat [maybeToList (siteDirectory site) ++ [p | RouteSpec _ (FilesIn p) <- siteRoutes site] | site <- sites])
 
 programsOf :: [Site] -> [FilePath]
 programsOf sites = [p | site <- sites, RouteSpec _ (CgiDirectory p) <- siteRoutes site]
 
-certificatesOf :: ServeOptions -> [FilePath]
-certificatesOf options = case serveTls options of
-  NoTls -> []
-  TlsOf config -> tlsFiles config
-  TlsSelfSigned config -> tlsFiles config
-
 usersOf :: [Site] -> [FilePath]
-usersOf = nub . mapMaybe (fileUsers . siteFiles)
+usersOf = nubOrd . mapMaybe (fileUsers . siteFiles)
 
 -- Whether routes may need other machines, or programs that do.
 routesConnect :: [Site] -> Bool
@@ -140,13 +134,20 @@ planOf sandbox options = do
   homes <- sequence [getHomeDirectory, pure "/", pure "/home", pure "/root"]
   directories <- concat <$> traverse (withParents homes) (directoriesOf sites)
   here <- getCurrentDirectory
-  certificates <- traverse withReal (certificatesOf options)
+  certificates <- traverse withReal (certificateFiles (serveTls options))
   users <- traverse withReal (usersOf sites)
   configs <- traverse withReal (sandboxConfig sandbox)
+  temporary <- lookupEnv "TMPDIR"
   let logs = [p | LogFile p <- rights (map parseLogTarget (maybeToList (serveAccessLog options))) ++ maybeToList (logErrors (serveLogs options))] ++ maybeToList (servePidFile options)
       sockets = [p | ListenSpec _ (ListenUnix p) <- serveListen options]
       programs = programsOf sites
       routed = routesConnect sites
+      targets = [specTarget route | site <- sites, route <- siteRoutes site]
+      -- Content without a length is kept in a file before a program is asked. Those of --cgi may do what the server may, so
+      -- for them the directory that all others use has to be named.
+      contents = case mfilter (not . null) temporary of
+        Just directory -> [directory | any asksProgram targets]
+        Nothing -> ["/var/tmp" | null programs, any asksProgram targets]
       system
         | routed = ["/etc", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates", "/run/systemd/resolve"]
         | otherwise = map ("/etc/" ++) ["ld.so.cache", "ld.so.preload", "nsswitch.conf", "passwd", "group", "hosts", "host.conf", "gai.conf", "resolv.conf", "services", "localtime", "timezone", "mime.types", "ssl/openssl.cnf"]
@@ -156,12 +157,17 @@ planOf sandbox options = do
       rules =
         [(Reading, p) | p <- directories ++ concat certificates ++ concat users ++ concat configs ++ system ++ ["/usr/lib", "/usr/share/zoneinfo", "/proc", "/sys", "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"] ++ map resolve (sandboxRead sandbox)]
           ++ [(Executing, p) | p <- map takeDirectory program ++ libraries ++ map resolve programs ++ (if null programs then [] else ["/bin", "/sbin", "/usr", "/lib", "/lib64"])]
-          ++ [(Writing, p) | p <- ["/dev/null", "/dev/tty"] ++ map (directoryOf . resolve) (logs ++ sockets) ++ map directoryOf linked ++ map resolve (sandboxWrite sandbox)]
+          ++ [(Writing, p) | p <- ["/dev/null", "/dev/tty"] ++ map (directoryOf . resolve) (logs ++ sockets) ++ map directoryOf linked ++ map resolve (contents ++ sandboxWrite sandbox)]
       -- Programs, and files that are anywhere, need what nobody has listed.
       free = sandboxMode sandbox == SandboxAuto && (not (null programs) || any (fileFollow . siteFiles) sites)
-  pure (Plan (if free then Nothing else Just (nub (sort rules))) routed)
+  pure (Plan (if free then Nothing else Just (nubOrd (sort rules))) routed)
   where
     sites = NonEmpty.toList (serveSites options)
+    asksProgram = \case
+      CgiDirectory _ -> True
+      FastCgiServers _ -> True
+      ScgiServers _ -> True
+      _ -> False
     -- A directory, what it leads to, and the directories in which they may be replaced.
     withParents homes path = do
       directory <- dropTrailingPathSeparator <$> makeAbsolute path
@@ -173,13 +179,13 @@ planOf sandbox options = do
     withReal path = do
       given <- makeAbsolute path
       real <- canonicalizePath path
-      pure (nub [takeDirectory given, takeDirectory real])
+      pure (nubOrd [takeDirectory given, takeDirectory real])
 
 -- Where the shared libraries and the program that loads them are.
 mappedDirectories :: IO [FilePath]
 mappedDirectories = do
   text <- either (const "") C.unpack <$> trySync (C.readFile "/proc/self/maps")
-  pure (nub [takeDirectory path | line <- lines text, path@('/' : _) <- [dropWhile (/= '/') line], not (any isSpace path), ".so" `elem` pieces path])
+  pure (nubOrd [takeDirectory path | line <- lines text, path@('/' : _) <- [dropWhile (/= '/') line], not (any isSpace path), ".so" `elem` pieces path])
   where
     pieces path = [take 3 rest | rest <- suffixes path]
     suffixes s =

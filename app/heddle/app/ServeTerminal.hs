@@ -13,9 +13,11 @@ module ServeTerminal
 where
 
 import Control.Monad (when)
-import Data.List (intercalate)
+import Data.List (intercalate, stripPrefix)
 import Data.List.NonEmpty (NonEmpty (..))
-import Data.Maybe (fromMaybe)
+import Data.Maybe (fromMaybe, listToMaybe, mapMaybe)
+import Heddle.Gateway.Proxy (Upstream (..))
+import Heddle.Http.Client (Url (..), renderOrigin)
 import Heddle.Prim.Atomic (Words, newWords, readWord, writeWord)
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Serve
@@ -67,8 +69,14 @@ say terminal chosen = \case
     writeWord (terminalShows terminal) 0 1
   where
     served = case serveSites chosen of
-      site :| [] -> fromMaybe (intercalate ", " (map (renderPattern . specPattern) (siteRoutes site))) (siteDirectory site)
+      site :| [] -> fromMaybe (intercalate ", " (map route (siteRoutes site))) (siteDirectory site)
       sites -> count (length sites) "site"
+    -- Where everything goes to says more than its prefix, which is / most often.
+    route spec = case specTarget spec of
+      ProxyTo servers -> renderPattern (specPattern spec) ++ " from " ++ unwords (map (place . renderOrigin . urlOrigin . upstreamUrl) servers)
+      _ -> renderPattern (specPattern spec)
+    -- The only addresses in the line are those that are served at.
+    place origin = fromMaybe origin (listToMaybe (mapMaybe (`stripPrefix` origin) ["http://", "https://", "unix:"]))
     problem text = clear >> putErrorLine ("heddle serve: " ++ text)
     -- With a log of messages, they are in it.
     apart = when (null (logErrors (serveLogs chosen)))

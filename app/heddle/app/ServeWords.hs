@@ -9,6 +9,7 @@ module ServeWords
     word,
     yes,
     upTo,
+    between,
     seconds',
     file,
   )
@@ -42,9 +43,13 @@ yes name text = optional (flag' (Written onCommandLine "yes" True) (long name <>
 
 -- | A number from 1 on, and what it is a number of.
 upTo :: Int -> String -> String -> Either String Int
-upTo most what text = case reads text of
-  [(n, "")] | n > 0 && n <= most -> Right n
-  _ -> Left ("'" ++ text ++ "' is not " ++ what ++ " (1 to " ++ show most ++ ")")
+upTo = between 1
+
+-- | A number within bounds.
+between :: Int -> Int -> String -> String -> Either String Int
+between least most what text = case reads text of
+  [(n, "")] | n >= least && n <= most -> Right n
+  _ -> Left ("'" ++ text ++ "' is not " ++ what ++ " (" ++ show least ++ " to " ++ show most ++ ")")
 
 -- | A number of seconds.
 seconds' :: String -> Either String Int

@@ -8,6 +8,7 @@ module TraceCommand
   )
 where
 
+import Complaints (complainWith)
 import Control.Monad (forM_, void)
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as Char8
@@ -24,7 +25,7 @@ import Heddle.Trace.Summary (skippedText, summary)
 import Inputs (isSafe, toBytes)
 import Options.Applicative
 import System.Exit (ExitCode (..))
-import System.IO (BufferMode (..), Handle, IOMode (..), hSetBinaryMode, hSetBuffering, stderr, stdout, withFile)
+import System.IO (BufferMode (..), Handle, IOMode (..), hSetBinaryMode, hSetBuffering, stdout, withFile)
 import System.IO.Error (ioeGetFileName, ioeGetHandle)
 import System.Posix.Files.ByteString (deviceID, fileID, getFileStatus)
 
@@ -126,4 +127,4 @@ shown chosen l = do
 
 -- File names are written as the bytes that they are.
 complain :: String -> IO ()
-complain text = toBytes ("heddle trace: " ++ text ++ "\n") >>= Char8.hPutStr stderr
+complain text = toBytes ("heddle trace: " ++ text ++ "\n") >>= complainWith

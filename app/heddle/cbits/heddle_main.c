@@ -13,17 +13,18 @@
 #include <string.h>
 
 extern StgClosure ZCMain_main_closure;
+extern void heddle_commands_end(int number);
 extern void heddle_sandbox_enter(void);
 extern const char *heddle_timeline_prepare(int argc, char **argv, RtsConfig *config);
 extern void heddle_timeline_ready(void);
 
-// A standard descriptor that is closed must not become that of a file opened later, which would then get the
-// output: it becomes one that fails.
-static void occupy(void)
+// A standard descriptor that is closed must not become that of a file opened later, or of the runtime's, which would then
+// get the output: it becomes one that fails; for a server, which may well be started so, one that takes everything.
+static void occupy(int serves)
 {
   for (int fd = 0; fd <= 2; fd++)
     if (fcntl(fd, F_GETFD) < 0)
-      (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+      (void)!open("/dev/null", serves ? O_RDWR : fd == 0 ? O_WRONLY : O_RDONLY);
 }
 
 static void survive(int signal, siginfo_t *info, void *context)
@@ -62,6 +63,24 @@ void heddle_end_by_broken_pipe(void)
   if (sigaction(SIGPIPE, NULL, &action) == 0 && action.sa_handler != SIG_IGN) {
     signal(SIGPIPE, SIG_DFL);
     raise(SIGPIPE);
+  }
+}
+
+// A signal ends the commands of a pipeline, too. It is ignored if it was when we were started (nohup).
+static void end_with_commands(int number)
+{
+  heddle_commands_end(number);
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+static void on_end(int number)
+{
+  struct sigaction action;
+  if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_DFL) {
+    memset(&action, 0, sizeof action);
+    action.sa_handler = end_with_commands;
+    sigaction(number, &action, NULL);
   }
 }
 
@@ -109,8 +128,14 @@ int main(int argc, char **argv)
   int pipes = argc > 1 && (strcmp(argv[1], "pipe") == 0 || strcmp(argv[1], "json") == 0);
   int sites = argc > 1 && strcmp(argv[1], "serve") == 0;
   int serves = sites || (argc > 1 && (strcmp(argv[1], "controller") == 0 || strcmp(argv[1], "ofbench") == 0));
+  occupy(serves);
   if (serves)
     heddle_sandbox_enter();
+  if (pipes) {
+    on_end(SIGTERM);
+    on_end(SIGHUP);
+    on_end(SIGINT);
+  }
   sigaction(SIGINT, NULL, &first_interrupt);
   char options[80];
   RtsConfig config = defaultRtsConfig;
@@ -124,8 +149,6 @@ int main(int argc, char **argv)
   config.rts_opts = switches ? "-I0 -A4m -ki4k" : serves ? "-I0 -A4m -ki3k" : "-I0 -A1m -qg --install-signal-handlers=no";
   config.rts_hs_main = true;
   config.rts_opts_enabled = finds ? RtsOptsIgnoreAll : RtsOptsAll;
-  if (finds || pipes)
-    occupy();
   if (pipes)
     on_broken_pipe(survive);
   if (finds) {

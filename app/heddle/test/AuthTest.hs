@@ -14,6 +14,7 @@ import System.Directory (createDirectory, renameFile)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
 import System.Posix.Files (setFileMode)
+import System.Posix.Signals (sigTERM)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
@@ -47,6 +48,27 @@ tests =
           -- Twice: the second time the password is remembered.
           serving d ["--cgi", "/cgi=" ++ programs] $ \program -> forM_ [1, 2 :: Int] $ \_ ->
             runTool "curl" ["-sS", "-u", "ann:x", head (programUrls program) ++ "/cgi/who"] >>= \ended -> endedOut ended @?= "Basic|ann|\n",
+      testCase "userWasNotLogged: in every format; who has not proved a name is nobody" $
+        site $ \d -> do
+          mapM (`password` "x") ["ann", "o\"b j"] >>= B.writeFile (d </> "users") . B.concat
+          forM_ ["combined", "common", "json", "$remote_user|$status"] $ \format -> do
+            let path = d </> "log"
+            B.writeFile path ""
+            serving d ["--cores", "1", "--access-log", path, "--log-format", format] $ \program -> do
+              -- Twice: the second time the password is remembered.
+              forM_ [["-u", "ann:x"], ["-u", "ann:x", "--http2-prior-knowledge"], ["-u", "o\"b j:x"], ["-u", "ann:wrong"], ["-u", "x:x"], []] $ \more ->
+                runTool "curl" (["-sS", "-o", "/dev/null", head (programUrls program) ++ "/"] ++ more)
+              signal program sigTERM
+              ends program >>= (@?= ExitSuccess)
+            entries <- C.lines <$> B.readFile path
+            let users = ["ann", "ann", "o\"b j", "", "", ""] :: [ByteString]
+            length entries @?= length users
+            forM_ (zip users entries) $ \(user, entry) -> case format of
+              "json"
+                | B.null user -> assertBool (show entry) (not ("\"user\":" `B.isInfixOf` entry))
+                | otherwise -> contains ("\"user\":" ++ show user ++ ",") (C.unpack entry)
+              '$' : _ -> entry @?= (if B.null user then "-|401" else escaped user <> "|200")
+              _ -> C.words entry !! 2 @?= (if B.null user then "-" else B.intercalate "\\x20" (C.words (escaped user))),
       testCase "every method and path is guarded, those that do not exist, too" $
         site $ \d -> do
           password "ann" "x" >>= B.writeFile (d </> "users")
@@ -106,6 +128,9 @@ tests =
           | (user, secret) <- [("a:b", "x"), ("", "x"), ("#a", "x"), ("ann", ""), ("ann", replicate 73 'x')]
         ]
     ]
+
+escaped :: ByteString -> ByteString
+escaped = C.concatMap (\c -> if c == '"' then "\\\"" else C.singleton c)
 
 site :: (FilePath -> IO a) -> IO a
 site act = withDirectory $ \d -> do

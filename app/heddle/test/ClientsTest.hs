@@ -6,6 +6,7 @@ module ClientsTest (tests) where
 import Control.Monad (forM_, unless)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Data.Char (toLower)
 import Data.List (isInfixOf, stripPrefix, tails)
 import Data.Maybe (listToMaybe, mapMaybe)
 import Heddle.Testkit.Watchdog (unexpected)
@@ -131,6 +132,25 @@ curls =
       withSite $ \d u -> do
         B.writeFile (d </> "upload") (B.replicate 200000 120)
         code ["-H", "Expect:", "-T", d </> "upload", u ++ "/upload"] >>= (@?= "405"),
+    testCase "listOnSeveralLinesWasItsFirstLine: over HTTP/1 and HTTP/2" $
+      withDirectory $ \d -> do
+        site d
+        forM_ ["br", "gz"] $ \suffix -> B.writeFile (d </> "small.txt." ++ suffix) "smaller"
+        withProgram (["serve", d, "--compression", "static", "--autoindex", "--index", "none"] ++ free) $ \program ->
+          forM_ ["--http1.1", "--http2-prior-knowledge"] $ \protocol -> do
+            let asking path fields = C.unpack . endedOut <$> curl (["-i", protocol] ++ concat [["-H", field] | field <- fields] ++ [head (programUrls program) ++ path])
+                says path fields part = asking path fields >>= contains part . map toLower
+            forM_
+              [ (["deflate", "gzip"], "gzip"),
+                (["gzip;q=0.5", "identity;q=0.1, br"], "br"),
+                (["br;q=0", "gzip, br;q=0", "zstd;q=0.1"], "gzip")
+              ]
+              $ \(accepted, coding) -> says "/small.txt" ["Accept-Encoding: " ++ one | one <- accepted] ("content-encoding: " ++ coding ++ "\r\n")
+            says "/sub/" ["Accept: text/html;q=0.1", "Accept: application/json"] "content-type: application/json"
+            says "/big.bin" ["Range: bytes=0-1", "Range: bytes=2-3"] "content-length: 168000\r\n"
+            tags <- (\text -> [drop 6 line | line <- lines (filter (/= '\r') text), map toLower (take 6 line) == "etag: "]) <$> asking "/big.bin" ["Range: bytes=0-0"]
+            forM_ tags $ \tag -> says "/big.bin" ["If-None-Match: \"x\"", "If-None-Match: " ++ tag] " 304"
+            length tags @?= 1,
     testCase "--unix-socket" $
       withDirectory $ \d -> do
         site d

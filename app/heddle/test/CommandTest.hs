@@ -20,6 +20,7 @@ import System.Info (arch, compilerName, fullCompilerVersion)
 import System.Posix.Files (setFileMode)
 import System.Posix.Signals
 import System.Posix.User (getEffectiveUserID)
+import System.Process (CreateProcess (..), StdStream (..), proc, terminateProcess, withCreateProcess)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
@@ -43,7 +44,7 @@ help =
     testCase "serve --help lists every option" $ do
       ended <- runTool "heddle" ["serve", "--help"]
       endedCode ended @?= ExitSuccess
-      forM_ ["DIR", "--config", "--check", "--dump-config", "--explain", "--import", "--config-schema", "--listen", "--cores", "--access-log", "--index", "--hidden", "--drain", "--idle", "--max-connections", "--max-body", "--time-outs", "--open", "--spa", "--error-page", "--autoindex", "--header", "--cache-control", "--security-headers", "--cors", "--mime", "--compression", "--follow-symlinks", "--basic-auth", "--log", "--log-format", "--cgi", "--fastcgi", "--scgi", "--program-env", "--program-limit", "--program-time", "--proxy", "--pid-file", "--user", "--status", "--status-allow", "--status-timeline", "SIGTERM", "Exit codes"] $ \part ->
+      forM_ ["DIR", "--config", "--check", "--dump-config", "--explain", "--import", "--config-schema", "--listen", "--cores", "--access-log", "--index", "--hidden", "--drain", "--idle", "--max-connections", "--max-body", "--max-head", "--max-target", "--time-outs", "--open", "--spa", "--error-page", "--autoindex", "--header", "--cache-control", "--security-headers", "--cors", "--mime", "--compression", "--etag", "--follow-symlinks", "--basic-auth", "--log", "--log-format", "--cgi", "--fastcgi", "--scgi", "--program-env", "--program-limit", "--program-time", "--fastcgi-keep", "--proxy", "--pid-file", "--user", "--status", "--status-allow", "--status-timeline", "SIGTERM", "Exit codes"] $ \part ->
         contains part (out ended),
     testCase "--version: compiler, architecture, level of the kernels" $ do
       ended <- runToolIn [("HEDDLE_CPU", "plain")] "heddle" ["--version"]
@@ -77,6 +78,20 @@ help =
 refusals :: [TestTree]
 refusals =
   [ refused "no directory" ["serve"] ["nothing is served at /", "Give the directory"],
+    testCase "usageHidTheMistake: a message of few lines, whatever the number of options" $
+      forM_ [["serve", "--no-such-option"], ["serve", "--cores", "many"], ["serve", "a", "b"], ["pipe", "--no-such-option", "x"], ["json", "--no-such-option"]] $ \arguments -> do
+        ended <- runTool "heddle" arguments
+        endedCode ended @?= ExitFailure 2
+        assertBool (endedErr ended) (length (lines (endedErr ended)) <= 12 && "ee heddle" `isInfixOf` endedErr ended || "Usage:" `isInfixOf` endedErr ended && length (lines (endedErr ended)) <= 15),
+    testCase "aConfigurationWasADirectory: the option for it is named" $
+      withDirectory $ \d -> forM_ ["site.yaml", "site.yml"] $ \name -> do
+        B.writeFile (d </> name) "root: .\n"
+        ended <- runTool "heddle" (["serve", d </> name] ++ free)
+        endedCode ended @?= ExitFailure 2
+        contains ("--config " ++ d </> name) (endedErr ended),
+    testCase "slashWasServed: what answers for all paths is in the start-up line" $
+      withProgram (["serve", "--proxy", "/=http://127.0.0.1:1/base", "--proxy", "/b=unix:/run/b.sock", "--cores", "1"] ++ free) $ \program ->
+        contains "Serving / from 127.0.0.1:1, /b from /run/b.sock on http://" (programLine program),
     testCase "mistypedCommandGotTheUsage: one sentence with the nearest command" $
       forM_ [("srve", "serve"), ("weave", "serve"), ("fnid", "find"), ("pip", "pipe"), ("jsn", "json"), ("finds", "find")] $ \(typed, meant) -> do
         ended <- runTool "heddle" [typed, "--help"]
@@ -87,9 +102,26 @@ refusals =
       complains ended []
       endedErr ended @?= "heddle: 'frobnicate' is not a command; there are serve, find, pipe, json, trace, password, controller, ofbench (see heddle --help)\n",
     refused "an option that is not there, and the nearest" ["serve", "--lisen", ":1"] ["--lisen", "Did you mean this?\n    --listen\n"],
-    refused "backtrackingLostTheCommand: an option that is not there gets the command's usage" ["serve", "/tmp", "--lisen", ":1"] ["--lisen", "Did you mean this?\n    --listen\n", "Usage: heddle serve [DIR]"],
-    refused "a directory that is missing" ["serve", "/no/such/directory"] ["heddle serve: cannot serve /no/such/directory", "ENOENT", "directory that exists"],
-    refused "a file instead of a directory" ["serve", "/etc/passwd"] ["cannot serve /etc/passwd", "ENOTDIR", "not a directory"],
+    refused "backtrackingLostTheCommand: an option that is not there leads to the command's help" ["serve", "/tmp", "--lisen", ":1"] ["--lisen", "Did you mean this?\n    --listen\n", "See heddle serve --help."],
+    testCase "repeatedOptionWasCalledUnknown: what is given twice, or beside what it excludes, is said to be" $
+      forM_
+        [ (["serve", "/tmp", "--idle", "5", "--idle", "6"], "--idle is given more than once\n"),
+          (["serve", "/tmp", "--idle=5", "--drain", "1", "--idle=5"], "--idle is given more than once\n"),
+          (["serve", "-c", "a", "-cb"], "-c is given more than once\n"),
+          (["serve", "-c", "a", "--config", "b"], "--config is given more than once\n"),
+          (["serve", "/tmp", "--cores", "1", "-N", "2"], "-N is given more than once\n"),
+          (["serve", "/tmp", "--hidden", "--hidden"], "--hidden is given more than once\n"),
+          (["serve", "--check", "--check"], "--check is given more than once\n"),
+          (["serve", "--check", "--dump-config"], "--dump-config does not go together with the options before it\n"),
+          (["controller", "--idle", "5", "--idle", "6"], "--idle is given more than once\n"),
+          (["password", "--cost", "4", "--cost", "5", "ann"], "--cost is given more than once\n")
+        ]
+        $ \(arguments, said) -> do
+          ended <- runTool "heddle" arguments
+          complains ended []
+          (said `isPrefixOf` endedErr ended, "Did you mean" `isInfixOf` endedErr ended) @?= (True, False),
+    refused "a directory that is missing" (["serve", "/no/such/directory"] ++ free) ["heddle serve: cannot serve /no/such/directory", "ENOENT", "directory that exists"],
+    refused "a file instead of a directory" (["serve", "/etc/passwd"] ++ free) ["cannot serve /etc/passwd", "ENOTDIR", "not a directory"],
     refused "a port beyond the last" ["serve", "/tmp", "--listen", "localhost:65536"] ["65535"],
     refused "a port that is no number" ["serve", "/tmp", "--listen", "localhost:http"] ["'http' is not a port"],
     refused "an IPv6 address without brackets" ["serve", "/tmp", "--listen", "::1:80"] ["[::1]:8080"],
@@ -104,6 +136,7 @@ refusals =
     refused "cores in words" ["serve", "/tmp", "--cores", "two"] ["'two' is not a number of cores"],
     refused "more cores than the runtime can have" ["serve", "/tmp", "--listen", "127.0.0.1:0", "--cores", "100000"] ["'100000' is not a number of cores"],
     refused "a size that is none" ["serve", "/tmp", "--max-body", "10X"] ["'10X' is not a size"],
+    refused "a head too small for any browser" ["serve", "/tmp", "--max-head", "1k"] ["'1k' is not a size from 4096 to 1048576 bytes"],
     refused "a size of nothing" ["serve", "/tmp", "--max-body", "0"] ["is not a size"],
     refused "a time-out that is not there" ["serve", "/tmp", "--time-outs", "head=1,foot=2"] ["'foot' is not a time-out; there are head, body, reply, idle"],
     refused "a time-out of nothing" ["serve", "/tmp", "--time-outs", "head=0"] ["'0' is not a number of seconds"],
@@ -116,6 +149,25 @@ refusals =
         ended <- runTool "heddle" (["serve", "/tmp", "--listen", place] ++ more)
         complains ended ["cannot listen on " ++ place, "EADDRINUSE", "--listen"]
         withClient (addressOf program) $ \client -> say client "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n" >> hearAnswer client >>= \a -> answerCode a @?= 404,
+    testCase "takenAddressHidTheMistake: what is wrong with the arguments is said before addresses are taken" $
+      withProgram (["serve", "/tmp"] ++ free) $ \program -> do
+        let place = drop (length ("http://" :: String)) (head (programUrls program))
+            taken = ["--listen", place]
+            mistakes =
+              [ (["/no/such/directory"], ["cannot serve /no/such/directory", "ENOENT"]),
+                (["/etc/passwd"], ["cannot serve /etc/passwd", "ENOTDIR"]),
+                (["/tmp", "--cgi", "/cgi=/no/such/directory"], ["cannot serve /cgi", "ENOENT"]),
+                (["/tmp", "--cgi", "/cgi=/tmp", "--fastcgi", "/cgi/=localhost:9000"], ["two routes"]),
+                (["/tmp", "--error-page", "404=no-such-page.html"], ["no-such-page.html", "ENOENT"]),
+                (["/tmp", "--basic-auth", "/no/such/file"], ["/no/such/file"]),
+                (["/tmp", "--user", "no-such-user"], ["there is no user no-such-user"]),
+                (["/tmp", "--redirect-https"], ["no address to redirect to"])
+              ]
+        forM_ mistakes $ \(wrong, parts) -> forM_ [[], ["--processes", "2"]] $ \more -> do
+          ended <- runTool "heddle" (("serve" : wrong) ++ taken ++ more)
+          complains ended parts
+        ended <- runTool "heddle" ["serve", "/tmp", "--listen", "https://" ++ place]
+        complains ended ["no certificate for https://" ++ place],
     testCase "a Unix socket where somebody listens" $
       withDirectory $ \d -> withProgram ["serve", d, "--listen", "unix:" ++ d </> "s"] $ \_ -> do
         ended <- runTool "heddle" ["serve", d, "--listen", "unix:" ++ d </> "s"]
@@ -246,7 +298,21 @@ signals =
         contains "Stopped." said
     | (name, s) <- [("SIGTERM", sigTERM), ("SIGINT", sigINT), ("SIGQUIT", sigQUIT)]
   ]
-    ++ [ testCase "a slow reader of a big file gets all of it" $
+    ++ [ testCase "interruptedReadMadeTheServerDeaf: reads that are interrupted lose no signal" $
+           withSite $ \d -> withProgram (["serve", d, "--cores", "1", "--access-log", d </> "log"] ++ free) $ \program -> do
+             let traced = do
+                   tasks <- listDirectory ("/proc/" ++ show (programPid program) ++ "/task")
+                   and <$> traverse (\task -> notElem "TracerPid:\t0" . lines . C.unpack <$> C.readFile ("/proc/" ++ show (programPid program) ++ "/task/" ++ task ++ "/status")) tasks
+                 -- Every second read, the next one included.
+                 strace = proc "strace" ["-f", "-qq", "-o", "/dev/null", "-e", "trace=read", "-e", "inject=read:error=EINTR:when=1+2", "-p", show (programPid program)]
+             withCreateProcess strace {std_in = NoStream, std_out = NoStream, std_err = NoStream} $ \_ _ _ tracer -> do
+               _ <- eventually "strace to be attached" traced id
+               forM_ [sigUSR1, sigHUP, sigUSR1] (signal program)
+               serves program
+               signal program sigTERM
+               ends program >>= (@?= ExitSuccess)
+               terminateProcess tracer,
+         testCase "a slow reader of a big file gets all of it" $
            withBig $ \d -> withProgram (["serve", d] ++ free) $ \program -> do
              withClient (addressOf program) $ \client -> withClient (addressOf program) $ \idle -> do
                say client "GET /big HTTP/1.1\r\nHost: a\r\n\r\n"

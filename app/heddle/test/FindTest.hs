@@ -48,11 +48,28 @@ signals =
         quiet <- script "" ("{ yes 1 | heddle " ++ what ++ "; echo $? >&2; } | :")
         endedErr quiet @?= "141\n"
         told <- script "" ("{ yes 1 | (trap '' PIPE; heddle " ++ what ++ "); echo $? >&2; } | :")
-        endedErr told @?= name ++ "standard output: Broken pipe\n2\n",
+        endedErr told @?= name ++ "standard output: broken pipe (EPIPE)\n2\n",
     testCase "eventManagerWasMissing: every command still reads pipes that are slow" $ do
       ended <- script "" "(sleep 0.1; echo 1) | heddle json; (sleep 0.1; echo 2) | heddle pipe upper; (sleep 0.1; printf d) | heddle find -files0-from - -maxdepth 0"
-      endedOut ended @?= C.pack "1\n2\nd\n"
+      endedOut ended @?= C.pack "1\n2\nd\n",
+    testCase "eventManagerWasMissing: types of file systems" $
+      forM_ ["/", "/proc", "/sys", "/dev", "d", "/proc/self"] $ \place ->
+        forM_ (["-fprintf /dev/stderr '%F\\n'", "-printf '%p %F\\n'"] ++ typed) $ \expression ->
+          sameAsGnu ("$FIND " ++ place ++ " -maxdepth 0 " ++ expression),
+    testCase "unreadableMountsWereAnAnswer" $
+      forM_ [(o, e) | o <- ["", "-j1", "-j2", "--ordered"], e <- needMounts] $ \(options, expression) -> do
+        -- The program's loader needs a descriptor, which -fprint then takes: none is left for the table of mounts.
+        let search = unwords ["heddle find", options, "d/e -maxdepth 0 -fprint /dev/null", expression]
+        ended <- script "" ("mkdir d/e; (ulimit -n 4; exec 0</dev/null; " ++ search ++ "); echo $?; ls d")
+        (search, endedOut ended) @?= (search, C.pack "1\ne\n")
+        endedErr ended
+          @?= "heddle find: cannot read mounted file system list, /proc/self/mountinfo: Too many open files\n"
   ]
+  where
+    typed = [sense ++ "-fstype " ++ kind | sense <- ["", "! "], kind <- ["proc", "nosuch"]]
+    needMounts =
+      ["! -fstype nfs -delete", "-name e -o -fstype nfs", "-delete -fstype nfs"]
+        ++ [printing ++ " '%F\\n' -delete" | printing <- ["-printf", "-fprintf /dev/stderr"]]
 
 descriptors :: [TestTree]
 descriptors =

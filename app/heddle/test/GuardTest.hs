@@ -3,8 +3,9 @@
 -- | Limits of each client, through the program.
 module GuardTest (tests) where
 
-import Control.Monad (forM_, replicateM)
+import Control.Monad (forM, forM_, replicateM)
 import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.List (isInfixOf)
 import Heddle.Testkit.HttpClient
@@ -16,7 +17,7 @@ import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 tests :: TestTree
-tests = testGroup "limits of each client" [rates, rules, connections, mistakes]
+tests = testGroup "limits of each client" [rates, rules, forwarded, connections, mistakes, heads]
 
 rates :: TestTree
 rates =
@@ -48,6 +49,16 @@ rates =
           withClient (addressOf program) $ \client ->
             forM_ [("203.0.113.1", 200), ("203.0.113.2", 200), ("203.0.113.1", 429), ("198.51.100.9, 203.0.113.2", 429), ("2001:db8::1", 200), ("[2001:db8::2]:443", 429), ("2001:db8:0:1::1", 200)] $ \(who, code) ->
               get client ("X-Forwarded-For: " <> who <> "\r\n") >>= (@?= (who, code)) . (,) who . answerCode,
+      testCase "forgedHeaderChoseTheCounter: where two headers disagree, both clients have made the request" $
+        serving ["--rate-limit", "1/h:1", "--trusted-proxy", "127.0.0.1"] $ \program ->
+          withClient (addressOf program) $ \client ->
+            forM_
+              [ ("X-Forwarded-For: 203.0.113.1\r\nForwarded: for=198.51.100.1\r\n", 200),
+                ("X-Forwarded-For: 203.0.113.1\r\nForwarded: for=198.51.100.2\r\n", 429),
+                ("X-Forwarded-For: 203.0.113.2\r\nForwarded: for=198.51.100.1\r\n", 429),
+                ("X-Forwarded-For: 203.0.113.3\r\nForwarded: for=203.0.113.3\r\n", 200)
+              ]
+              $ \(who, code) -> get client who >>= (@?= (who, code)) . (,) who . answerCode,
       testCase "a client that is no proxy cannot be another one" $
         serving ["--rate-limit", "1/h:1"] $ \program ->
           withClient (addressOf program) $ \client -> do
@@ -75,6 +86,57 @@ rules =
             (["--trusted-proxy", "127.0.0.1", "--allow", "203.0.113.1"], 200)
           ]
     ]
+
+forwarded :: TestTree
+forwarded = testCase "forwardedWasNotRead: --deny refuses the client that a trusted proxy names" $
+  serving ["--trusted-proxy", "127.0.0.1", "--trusted-proxy", "10.0.0.0/8", "--deny", "203.0.113.0/24", "--deny", "2001:db8::/32"] $ \program ->
+    withClient (addressOf program) $ \client ->
+      forM_ cases $ \(code, fields) -> get client fields >>= (@?= (fields, code)) . (,) fields . answerCode
+  where
+    cases =
+      [(403, "Forwarded: " <> value <> "\r\n") | value <- refused]
+        ++ [(200, "Forwarded: " <> value <> "\r\n") | value <- passed]
+        ++ [ (403, "Forwarded: for=203.0.113.7\r\nForwarded: for=10.1.1.1\r\n"),
+             (200, "Forwarded: for=203.0.113.7\r\nForwarded: for=192.0.2.1\r\n"),
+             (403, "X-Forwarded-For: 203.0.113.7,\r\n"),
+             (403, "X-Forwarded-For: 203.0.113.7, ,10.1.1.1 ,, \r\n"),
+             (403, "X-Forwarded-For: 203.0.113.7\r\nX-Forwarded-For:\r\n"),
+             (403, "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-For: 203.0.113.7\r\n"),
+             -- One of the two is forged, and which is not known.
+             (403, "X-Forwarded-For: 203.0.113.7\r\nForwarded: for=192.0.2.1\r\n"),
+             (403, "X-Forwarded-For: 192.0.2.1\r\nForwarded: for=203.0.113.7\r\n"),
+             (403, "X-Forwarded-For: nonsense\r\nForwarded: for=203.0.113.7\r\n"),
+             (200, "X-Forwarded-For: 192.0.2.1\r\nForwarded: for=192.0.2.1\r\n")
+           ]
+    refused =
+      [ "for=203.0.113.7",
+        "For=203.0.113.7",
+        "for=\"203.0.113.7\"",
+        "for=\"203.0.113.7:4711\"",
+        "for=203.0.113.7:4711;proto=http;by=10.0.0.1",
+        "proto=http ; by=x; for=203.0.113.7 ;",
+        "for=\"[2001:db8::1]\"",
+        "for=\"[2001:db8::1]:4711\";host=\"a,b;for=192.0.2.1\"",
+        "for=192.0.2.1, for=203.0.113.7, for=10.1.1.1,for=\"10.2.2.2:80\"",
+        "for=203.0.113.7,",
+        "for=192.0.2.1, for=203.0.113.7 , ,",
+        -- An open quote of the client's does not swallow what a proxy has appended.
+        "for=\"192.0.2.1, for=203.0.113.7",
+        "for=192.0.2.1;x=\"a\\\", for=203.0.113.7",
+        "host=\"a\\\"b,\\\\\";for=203.0.113.7"
+      ]
+    passed =
+      [ "for=192.0.2.1",
+        "for=203.0.113.7, for=192.0.2.1",
+        "for=203.0.113.7, for=\"[2001:db9::1]\"",
+        -- Who is unknown is the nearest proxy that is known.
+        "for=203.0.113.7, for=unknown",
+        "for=203.0.113.7, for=_hidden, for=10.1.1.1",
+        "for=203.0.113.7, proto=https",
+        "for=203.0.113.7;for=203.0.113.7",
+        "host=\"for=203.0.113.7\";for=192.0.2.1",
+        "xfor=203.0.113.7"
+      ]
 
 connections :: TestTree
 connections =
@@ -121,3 +183,13 @@ get :: Client -> ByteString -> IO Answer
 get client fields = do
   say client ("GET / HTTP/1.1\r\nHost: a\r\n" <> fields <> "\r\n")
   hearAnswer client
+
+heads :: TestTree
+heads = testCase "headsAndTargetsOfSingleSignOnHadNoOption" . withDirectory $ \d -> do
+  writeFile (d </> "index.html") "page"
+  let codes options sizes = withProgram (["serve", d] ++ options ++ free) $ \program -> forM sizes $ \(target, cookie) -> withClient (addressOf program) $ \client -> do
+        say client (B.concat ["GET /?", C.replicate (target - 2) 'q', " HTTP/1.1\r\nHost: a\r\nCookie: ", C.replicate cookie 'c', "\r\n\r\n"])
+        answerCode <$> hearAnswer client
+  codes [] [(8000, 10), (8001, 10), (10, 16000), (10, 16400)] >>= (@?= [200, 414, 200, 431])
+  codes ["--max-head", "64k", "--max-target", "20k"] [(20480, 10), (20481, 10), (20480, 40000), (10, 65000), (10, 65536)] >>= (@?= [200, 414, 200, 200, 431])
+  codes ["--max-head", "4k"] [(10, 4000), (10, 4100), (4100, 10)] >>= (@?= [200, 431, 414])

@@ -47,6 +47,34 @@ layout =
       gives ["--lines", "--keep-going", file] (ExitFailure 1) "{\"a\":1}\n[2,3]\n" told
       gives ["--lines", "-k", "--quiet", file] (ExitFailure 1) "{\"a\":1}\n[2,3]\n" ""
       gives ["--check", "-k", file] (ExitFailure 2) "" "heddle json: --keep-going needs --lines\n",
+    testCase "checkAndLinesExcludedEachOther" . withInput "{\"a\": 1}\n[2, 3] 4\n" $ \directory file -> do
+      gives ["--check", "--lines", file] ExitSuccess "" ""
+      gives ["--lines", "--check", file, file] ExitSuccess "" ""
+      let told = file ++ ":2:8: there is something after the value (byte 16)\n"
+      gives ["--check", "--lines", "-k", file] (ExitFailure 1) "" told
+      gives ["-kq", "--lines", "--check", file] (ExitFailure 1) "" ""
+      let broken = directory </> "broken"
+      C.writeFile broken "1\n[2\n3]"
+      gives ["--check", "--lines", broken] (ExitFailure 1) "" (broken ++ ":3:1: expected ',' or ']' (byte 5)\n")
+      -- It writes nothing, so its input may be its output.
+      ended <- runTool "sh" ["-c", "heddle json --check --lines \"$1\" >> \"$1\"", "sh", file]
+      (endedCode ended, endedErr ended) @?= (ExitSuccess, ""),
+    testCase "a mode may be given twice" . withInput "[1 ]" $ \_ file -> do
+      gives ["--minify", "--minify", file] ExitSuccess "[1]" ""
+      gives ["--lines", "--check", "--lines", file] ExitSuccess "" "",
+    testCase "modes that exclude each other are named" . withInput "[1]" $ \_ file ->
+      forM_
+        [ (["--minify", "--pretty"], "--minify", "--pretty"),
+          (["--pretty", "--minify"], "--pretty", "--minify"),
+          (["--check", "--minify"], "--check", "--minify"),
+          (["--pretty", "--check"], "--pretty", "--check"),
+          (["--lines", "--pretty"], "--lines", "--pretty"),
+          (["--minify", "--lines"], "--minify", "--lines"),
+          (["--check", "--lines", "--minify"], "--check", "--minify"),
+          (["--lines", "--lines", "--pretty"], "--lines", "--pretty")
+        ]
+        $ \(modes, one, other) ->
+          gives (modes ++ [file]) (ExitFailure 2) "" ("heddle json: " ++ one ++ " and " ++ other ++ " exclude each other\n"),
     testCase "standard input" $ do
       ended <- runTool "sh" ["-c", "echo '[1, 2' | heddle json --check; echo '[1, 2]' | heddle json --minify -"]
       (endedOut ended, endedErr ended) @?= ("[1,2]", "(standard input):2:1: the text ends too early (byte 6)\n"),
@@ -55,6 +83,19 @@ layout =
       page <- B.readFile (".." </> ".." </> "docs" </> "manual" </> "json.md")
       endedCode ended @?= ExitFailure 1
       assertBool (endedErr ended) (C.pack ("| heddle json --check\n" <> endedErr ended) `B.isInfixOf` page),
+    testCase "values that can be told apart need no white space between them" $
+      forM_
+        [ ("1\"a\"[2]", ExitSuccess, "1\n\"a\"\n[2]\n"),
+          ("true{}null[]\"x\"1", ExitSuccess, "true\n{}\nnull\n[]\n\"x\"\n1\n"),
+          ("\"a\"\"b\"false\"c\"", ExitSuccess, "\"a\"\n\"b\"\nfalse\n\"c\"\n"),
+          ("1true", ExitFailure 1, ""),
+          ("[]null2", ExitFailure 1, "[]\n"),
+          ("truefalse", ExitFailure 1, ""),
+          ("1-2", ExitFailure 1, "")
+        ]
+        $ \(text, code, out) -> withInput text $ \_ file -> do
+          ended <- runTool "heddle" ["json", "--lines", file]
+          (text, endedCode ended, B.take (B.length out) (endedOut ended)) @?= (text, code, out),
     testCase "no values are lines, too" . withInput " \n" $ \_ file -> do
       gives ["--lines", file] ExitSuccess "" ""
       gives ["--minify", file] (ExitFailure 1) "" (file ++ ":2:1: the text ends too early (byte 2)\n"),
@@ -193,7 +234,12 @@ endings =
     testCase "output that cannot be written" . withInput "[1]" $ \_ file -> do
       ended <- runTool "sh" ["-c", "heddle json \"$1\" > /dev/full", "sh", file]
       endedCode ended @?= ExitFailure 2
-      contains "No space left on device" (endedErr ended),
+      contains "no space left on device (ENOSPC)" (endedErr ended),
+    testCase "aMessageThatCouldNotBeWrittenEndedTheCommand" . withInput "1\nx\n2\n" $ \_ file ->
+      forM_ ["2>/dev/full", "2>&-"] $ \closed ->
+        forM_ [("--lines -k", "1\n2\n1\n"), ("--check", "1\n"), ("--minify", "11\n"), ("--lines --check -k", "1\n"), ("--minify --lines", "2\n")] $ \(mode, out) -> do
+          ended <- runTool "sh" ["-c", "heddle json " ++ mode ++ " \"$1\" " ++ closed ++ "; echo $?", "sh", file]
+          (mode, closed, endedOut ended) @?= (mode, closed, out),
     testCase "a reader that goes away ends it by SIGPIPE, quietly" $ do
       ended <- runTool "bash" ["-c", "yes '[1, 2]' | heddle json --lines | head -n 1; echo \"${PIPESTATUS[*]}\""]
       (endedOut ended, endedErr ended) @?= ("[1,2]\n141 141 0\n", ""),

@@ -315,13 +315,43 @@ proxies =
             endedOut announced @?= "200"
           ending program
         B.readFile path >>= (@?= "127.0.0.77 200\n127.0.0.77 200\n127.0.0.2 200\n127.0.0.1 200\n127.0.0.1 200\n"),
-      testCase "--trusted-proxy: X-Forwarded-For in the combined format" . withDirectory $ \d -> do
+      testCase "mappedAddressWasLoggedAsIPv6: an address of IPv4 by the PROXY protocol for IPv6" . withDirectory $ \d -> do
+        createDirectory (d </> "programs")
+        writeFile (d </> "programs" </> "who") "#!/bin/sh\necho Content-Type: text/plain\necho\nprintf %s \"$REMOTE_ADDR\"\n"
+        setFileMode (d </> "programs" </> "who") 0o755
+        let version1 address = "PROXY TCP6 " <> address <> " ::1 1234 80\r\n"
+            version2 bytes = B.concat ["\r\n\r\n\0\r\nQUIT\n", B.pack [0x21, 0x21, 0, 36], B.pack bytes, B.pack (replicate 15 0 ++ [1, 4, 210, 0, 80])]
+            mapped = replicate 10 0 ++ [255, 255, 203, 0, 113, 7]
+            peers =
+              [ (version1 "::ffff:203.0.113.7", "203.0.113.7"),
+                (version1 "::ffff:cb00:7107", "203.0.113.7"),
+                (version2 mapped, "203.0.113.7"),
+                -- These are no such addresses.
+                (version1 "::fffe:203.0.113.7", "::fffe:cb00:7107"),
+                (version1 "2001:db8::ffff:cb00:7107", "2001:db8::ffff:cb00:7107")
+              ]
+        forM_ ["$remote_addr $realip_remote_addr", "common", "json"] $ \format -> do
+          let path = d </> "log"
+          B.writeFile path ""
+          withProgram (["serve", d, "--access-log", path, "--log-format", format, "--cores", "1", "--cgi", "/cgi=" ++ d </> "programs", "--proxy-protocol", "127.0.0.1"] ++ free) $ \program -> do
+            forM_ peers $ \(header, expected) -> withClient (addressOf program) $ \client -> do
+              say client (header <> "GET /cgi/who HTTP/1.1\r\nHost: a\r\n\r\n")
+              hearAnswer client >>= (@?= expected) . answerBody
+            ending program
+          entries <- filter (not . B.null) . C.lines <$> B.readFile path
+          forM_ (zip peers entries) $ \((_, expected), entry) -> case format of
+            "common" -> C.takeWhile (/= ' ') entry @?= expected
+            "json" -> contains ("\"" ++ C.unpack expected ++ "\"") (C.unpack entry)
+            _ -> entry @?= B.concat [expected, " ", expected]
+          length entries @?= length peers,
+      testCase "--trusted-proxy: X-Forwarded-For and Forwarded in the combined format" . withDirectory $ \d -> do
         let path = d </> "log"
-        withProgram (["serve", d, "--access-log", path, "--trusted-proxy", "127.0.0.1"] ++ free) $ \program -> do
-          _ <- runTool "curl" ["-sS", "-H", "X-Forwarded-For: 6.6.6.6, 192.0.2.7", head (programUrls program) ++ "/"]
+        withProgram (["serve", d, "--cores", "1", "--access-log", path, "--trusted-proxy", "127.0.0.1"] ++ free) $ \program -> do
+          forM_ [["X-Forwarded-For: 6.6.6.6, 192.0.2.7"], ["Forwarded: for=6.6.6.6, for=\"[2001:db8::7]:80\""], ["Forwarded: for=6.6.6.6", "X-Forwarded-For: 192.0.2.8,"]] $ \fields ->
+            runTool "curl" (["-sS", head (programUrls program) ++ "/"] ++ concat [["-H", field] | field <- fields])
           ending program
         entries <- either fail pure . readLog =<< B.readFile path
-        map entryPeer entries @?= ["192.0.2.7"]
+        map entryPeer entries @?= ["192.0.2.7", "2001:db8::7", "192.0.2.8"]
     ]
 
 upgrades :: TestTree

@@ -181,6 +181,25 @@ endings =
     testCase "a command that fails is named" . withInput "a\n" $ \_ file -> do
       ends' ["command \"exit 3\"", file] (ExitFailure 2) "" "heddle pipe: stage command \"exit 3\" failed: exit status 3\n"
       ends' ["foreach row then command \"exit 4\" end", file] (ExitFailure 2) "" "heddle pipe: stage command \"exit 4\" failed: exit status 4\n",
+    testCase "commandsOutlivedTheProgram: a signal ends them, and what they have started" $
+      forM_ ["TERM", "HUP"] $ \name ->
+        forM_
+          [ "command \"echo > f; sleep 300; true\"",
+            "foreach everything then command \"(sleep 300; true) & (sh -c 'sleep 300; true'); true\" end | id",
+            "concat (command \"sleep 300; true\" || upper, command \"cat > g; sleep 300\")"
+          ]
+          $ \expression -> withDirectory $ \directory -> do
+            -- A program that is left has the test's standard error open, which then does not end.
+            ended <-
+              runTool
+                "bash"
+                [ "-c",
+                  "cd \"$2\"; mkfifo f; exec 3>&2 2>/dev/null; heddle pipe \"$0\" 2>&3 < <(echo a; case $0 in command*) ;; *) echo > f;; esac) & h=$!; read -r _ < f; kill -\"$1\" $h; wait $h; echo $?",
+                  expression,
+                  name,
+                  directory
+                ]
+            (expression, endedErr ended, endedOut ended) @?= (expression, "", if name == "TERM" then "143\n" else "129\n"),
     testCase "a row that is too long" . withInput (C.replicate 5000 'x') $ \_ file -> do
       ended <- runTool "heddle" ["pipe", "--longest", "1K", "tail 1", file]
       endedCode ended @?= ExitFailure 2
@@ -189,7 +208,20 @@ endings =
       ended <- runTool "sh" ["-c", "heddle pipe id \"$1\" > /dev/full", "sh", file]
       endedCode ended @?= ExitFailure 2
       contains "standard output" (endedErr ended)
-      contains "No space left on device" (endedErr ended),
+      contains "no space left on device (ENOSPC)" (endedErr ended),
+    testCase "aMessageThatCouldNotBeWrittenEndedTheCommand" . withInput "a\nb\n" $ \directory file -> do
+      let says command code out = do
+            ended <- runTool "sh" ["-c", command ++ "; echo $?", "sh", directory </> "missing", file]
+            (command, endedOut ended) @?= (command, out <> C.pack (show (code :: Int)) <> "\n")
+      forM_ ["2>/dev/full", "2>&-"] $ \closed -> do
+        says ("heddle pipe id \"$1\" \"$2\" " ++ closed) 2 "a\nb\n"
+        says ("heddle pipe nonsense " ++ closed) 2 ""
+        says ("heddle pipe " ++ closed) 2 ""
+        says ("heddle pipe 'command \"exit 3\"' \"$2\" " ++ closed) 2 ""
+        says ("heddle trace \"$1\" " ++ closed) 2 ""
+        says ("heddle find \"$1\" \"$2\" -printf '%f\\n' " ++ closed) 1 "input.txt\n"
+        says ("heddle serve \"$1\" " ++ closed) 2 ""
+        says ("heddle controller --listen 192.0.2.1:1 " ++ closed) 2 "",
     testCase "a closed standard input" $ do
       ended <- runTool "sh" ["-c", "heddle pipe count <&-"]
       endedCode ended @?= ExitFailure 2,
@@ -253,6 +285,23 @@ habits =
       B.writeFile (directory </> "2") "a\n"
       ended <- runTool "sh" ["-c", "cd \"$1\" && heddle pipe -H 'select row having \"a\" numbered' 1 2", "sh", directory]
       endedOut ended @?= "1:1:a\n2:1:a\n",
+    testCase "namesGluedFilesAndLostTheStatus: -H" . withDirectory $ \directory -> do
+      B.writeFile (directory </> "1") "a"
+      B.writeFile (directory </> "2") "b\n"
+      B.writeFile (directory </> "3") ""
+      let named arguments code out = do
+            ended <- runTool "sh" (["-c", "cd \"$1\"; shift; heddle pipe -H \"$@\"; echo $?", "sh", directory] ++ arguments)
+            (arguments, endedOut ended, endedErr ended) @?= (arguments, out <> C.pack (show (code :: Int)) <> "\n", "")
+      named ["select row having /./", "1", "2"] 0 "1:a\n2:b\n"
+      named ["select row having /./", "1", "3", "1", "2"] 0 "1:a\n1:a\n2:b\n"
+      named ["select row having /./", "2", "1"] 0 "2:b\n1:a"
+      named ["select \"a\"", "1", "3", "2", "1"] 0 "1:a\n1:a"
+      named ["count row having \"zz\"", "1", "2"] 1 "1:0\n2:0\n"
+      named ["count row having \"zz\"", "3"] 1 "3:0\n"
+      named ["count row having \"b\"", "1", "2"] 0 "1:0\n2:1\n"
+      named ["count row having \"b\"", "2", "1"] 0 "2:1\n1:0\n"
+      named ["select row having \"zz\"", "1", "2"] 1 ""
+      named ["instead \"0\\n0\\n\"", "1"] 0 "1:0\n1:0\n",
     testCase "-f" . withInput "a\nb\n" $ \directory file -> do
       B.writeFile (directory </> "expr") "# rows\nselect row\n  having \"b\"  # these\n"
       ends' ["-f", directory </> "expr", file] ExitSuccess "b\n" "",
@@ -273,6 +322,35 @@ long =
   [ testCase "60 MB from a pipe in a heap of 16 MiB" $ do
       ended <- runTool "sh" ["-c", "yes 'some words in a row' | head -c 60000000 | heddle pipe +RTS -M16m -RTS 'select row having \"words\" | number | command \"cat\" || count word'"]
       (endedErr ended, endedOut ended) @?= ("", "15000000\n"),
+    testCase "smallPiecesWereKeptAsObjects: the heap of two workers does not grow with the file, whatever the stage" . withDirectory $ \directory -> do
+      let file = directory </> "rows"
+      B.writeFile file (C.concat (replicate 400000 "ok a1\n22 Error B\nx\n\n-- é --\n"))
+      forM_
+        [ "id",
+          "upper",
+          "fields 2",
+          "fields 2,1 by \" \" with \"<->\"",
+          "select row having \"o\"",
+          "select not row having \"Error\"",
+          "select row having \"Error\" numbered",
+          "select row having /[0-9]/ | upper",
+          "select \"o\"",
+          "foreach row then prepend \"> \" end",
+          "foreach row then append \"a text that is longer than the rows are\\n\" end",
+          "foreach row having \"Error\" then upper else prepend \"-\" end",
+          "if row having \"Error\" then upper else lower end",
+          "replace \"o\" with \"0000\"",
+          "foreach row then prepend \"> \" end | tail 100",
+          "foreach row then prepend \"> \" end || upper",
+          "foreach row then prepend \"> \" end | command \"cat\"",
+          "concat (head 1, select \"Error\")",
+          "zip (numbers, foreach row then prepend \"> \" end)",
+          "select word"
+        ]
+        $ \expression -> do
+          one <- runTool "bash" ["-c", "heddle pipe -j 1 \"$0\" \"$1\" | md5sum", expression, file]
+          two <- runTool "bash" ["-c", "set -o pipefail; heddle pipe -j 2 +RTS -M40m -RTS \"$0\" \"$1\" | md5sum", expression, file]
+          (expression, endedErr two, endedCode two, endedOut two) @?= (expression, "", ExitSuccess, endedOut one),
     testCase "a row of 100 MB" $ do
       ended <- runTool "sh" ["-c", "head -c 100000000 /dev/zero | heddle pipe 'count row having \"x\"'; head -c 100000000 /dev/zero | heddle pipe 'count everything'"]
       (endedErr ended, endedOut ended) @?= ("", "0\n1\n")

@@ -129,9 +129,10 @@ tests =
           after <- switches program
           assertBool (show (before, after)) (after - before < 150),
       testCase "workers that cannot serve: a sentence, and nobody is left" $ do
-        ended <- runTool "heddle" (["serve", "/nowhere/at/all", "--processes", "2"] ++ free)
+        -- What the supervisor can see before it starts them, it says itself; logs are theirs.
+        ended <- runTool "heddle" (["serve", "/tmp", "--processes", "2", "--access-log", "/nowhere/at/all"] ++ free)
         endedCode ended @?= ExitFailure 2
-        contains "cannot serve /nowhere/at/all: no such file or directory" (endedErr ended)
+        contains "cannot write the access log /nowhere/at/all: no such file or directory" (endedErr ended)
         contains "a worker does not serve: it ended with exit code 2" (endedErr ended),
       testCase "a number that is none: a sentence" $ do
         ended <- runTool "heddle" (["serve", "/tmp", "--processes", "0"] ++ free)

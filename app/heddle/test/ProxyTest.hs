@@ -4,6 +4,7 @@ module ProxyTest (tests) where
 import Control.Monad (forM_)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog (unexpected)
 import Program
 import System.Exit (ExitCode (..))
@@ -13,7 +14,7 @@ import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
 
 tests :: TestTree
-tests = testGroup "heddle serve --proxy" [forwarding, alone, wrong]
+tests = testGroup "heddle serve --proxy" [forwarding, logged, alone, wrong]
 
 forwarding :: TestTree
 forwarding = testCase "files of other servers, in turns, beside its own" . withDirectory $ \own -> withDirectory $ \one -> withDirectory $ \two -> do
@@ -34,13 +35,44 @@ forwarding = testCase "files of other servers, in turns, beside its own" . withD
       signal front sigTERM
       ends front >>= (@?= ExitSuccess)
 
+logged :: TestTree
+logged = testCase "the log says which servers were asked, what they answered, and how long the request was" . withDirectory $ \d -> do
+  B.writeFile (d </> "page") (C.pack "a page")
+  withProgram (["serve", d] ++ free) $ \behind -> do
+    let upstream = takeWhile (/= ' ') (head (programUrls behind))
+        place = drop (length "http://") upstream
+        dead = "127.0.0.1:1"
+        log' = d </> "log"
+        routes = ["--proxy", "/one=" ++ upstream, "--proxy", "/two=http://" ++ dead ++ "*1000," ++ upstream, "--proxy", "/dead=http://" ++ dead, "--fastcgi", "/fast=unix:" ++ d </> "none"]
+        get path = "GET " ++ path ++ " HTTP/1.1\r\nHost: a\r\n\r\n"
+        post fields = "POST /one/page HTTP/1.1\r\nHost: a\r\n" ++ fields ++ "\r\n\r\n"
+        -- What is sent; the answer's status; what the log has; how many bytes are framing of chunks.
+        requests =
+          [ (get "/page", 200, "- -", 0),
+            (get "/one/page", 200, place ++ " 200", 0),
+            (get "/one/none", 404, place ++ " 404", 0),
+            (get "/two/page", 200, dead ++ ", " ++ place ++ " 502, 200", 0),
+            (get "/dead/page", 502, dead ++ " 502", 0),
+            (get "/fast/page", 502, "- 502", 0),
+            (post "Content-Length: 5" ++ "hello", 405, place ++ " 405", 0),
+            (post "Transfer-Encoding: chunked" ++ "5\r\nhello\r\n0\r\n\r\n", 405, place ++ " 405", 10)
+          ]
+    withProgram (["serve", d, "--cores", "1", "--access-log", log', "--log-format", "$status $upstream_addr $upstream_status $request_length"] ++ routes ++ free) $ \front -> do
+      forM_ requests $ \(bytes, code, _, _) -> withClient (addressOf front) $ \client -> do
+        say client (C.pack bytes)
+        hearAnswer client >>= (@?= code) . answerCode
+      signal front sigTERM
+      ends front >>= (@?= ExitSuccess)
+    entries <- lines . C.unpack <$> B.readFile log'
+    entries @?= [unwords [show code, expected, show (length bytes - framing)] | (bytes, code, expected, framing) <- requests]
+
 alone :: TestTree
 alone = testCase "without a directory, a route must answer for every path" . withDirectory $ \behind -> do
   B.writeFile (behind </> "page") (C.pack "behind")
   withProgram (["serve", behind] ++ free) $ \a -> do
     let upstream = takeWhile (/= ' ') (head (programUrls a))
     withProgram (["serve", "--cores", "1", "--proxy", "/=" ++ upstream, "--cgi", "/cgi=/bin/true"] ++ free) $ \front -> do
-      programOut front >>= contains "Serving /, /cgi on http://"
+      programOut front >>= contains ("Serving / from " ++ drop 7 upstream ++ ", /cgi on http://")
       page <- runTool "curl" ["-sS", "--max-time", "20", head (programUrls front) ++ "/page"]
       (endedCode page, C.unpack (endedOut page)) @?= (ExitSuccess, "behind")
       signal front sigTERM

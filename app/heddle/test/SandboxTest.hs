@@ -100,6 +100,19 @@ tests =
         endedCode ended @?= ExitSuccess
         forM_ ["read    " ++ d, "write   " ++ d </> "log", "connections to other machines: none by TCP (from Landlock's version 4 on)"] $ \line ->
           unless (line `elem` said) (unexpected line (unlines said)),
+      kernelTest "content without a length has room in a temporary file" $ \d -> do
+        mapM_ (createDirectory . (d </>)) ["www", "bin"]
+        script (d </> "bin" </> "count") ["echo \"$CONTENT_LENGTH\"", "wc -c"]
+        -- The programs of --cgi share what the server may do.
+        forM_ [(["auto"], 200), (["on"], 503), (["on", "--sandbox-write", "/var/tmp"], 200)] $ \(how, code) ->
+          withProgram (["serve", d </> "www", "--cgi", "/p=" ++ d </> "bin", "--sandbox"] ++ how ++ free) $ \program ->
+            withClient (addressOf program) $ \client -> do
+              say client (C.concat ["POST /p/count HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n493e0\r\n", C.replicate 300000 'x', "\r\n0\r\n\r\n"])
+              answer <- hearAnswer client
+              answerCode answer @?= code
+              unless (code == 503) (answersWith 200 "300000\n300000\n" answer)
+        shown <- runTool "heddle" ["serve", d, "--fastcgi", "/=unix:" ++ d </> "none", "--sandbox-show"]
+        contains "write   /var/tmp" (C.unpack (endedOut shown)),
       testCase "a mode that there is not: a sentence" $ do
         ended <- runTool "heddle" (["serve", "/tmp", "--sandbox", "maybe"] ++ free)
         endedCode ended @?= ExitFailure 2

@@ -75,10 +75,10 @@ readers =
     [ testCase "behind a proxy, no client from outside; to it there is no such path" . serving ["--status", "/status"] $ \_ program -> do
         missing <- fetch program [] "/none"
         forM_ (["/status", "/status/"] ++ map ("/status/" ++) ["json", "metrics", "health", "ready"]) $ \path ->
-          forM_ ["X-Forwarded-For: 192.0.2.1", "X-Forwarded-For: 10.1.2.3", "X-Forwarded-For: 192.0.2.1, 10.0.0.1", "X-Forwarded-For: 10.0.0.1, nonsense", "X-Real-IP: 2001:db8::1", "Forwarded: for=192.0.2.1"] $ \claim -> do
+          forM_ ["X-Forwarded-For: 192.0.2.1", "X-Forwarded-For: 10.1.2.3", "X-Forwarded-For: 192.0.2.1, 10.0.0.1", "X-Forwarded-For: 10.0.0.1, nonsense", "X-Real-IP: 2001:db8::1", "Forwarded: for=192.0.2.1", "Forwarded: for=127.0.0.1, for=_x", "Forwarded: proto=http", "Forwarded: for=192.0.2.1, for=127.0.0.1"] $ \claim -> do
             status program ["-H", claim] path >>= (@?= "404")
             fetch program ["-H", claim] path >>= (@?= missing)
-        forM_ ["X-Forwarded-For: 127.1.2.3, 127.0.0.1", "X-Forwarded-For: [::1]:80", "X-Real-IP: 127.0.0.1"] $ \claim -> status program ["-H", claim] "/status/health" >>= (@?= "200"),
+        forM_ ["X-Forwarded-For: 127.1.2.3, 127.0.0.1", "X-Forwarded-For: [::1]:80", "X-Real-IP: 127.0.0.1", "Forwarded: for=127.0.0.1;proto=http, for=\"[::1]:80\"", "X-Forwarded-For: 127.0.0.1,"] $ \claim -> status program ["-H", claim] "/status/health" >>= (@?= "200"),
       testCase "only whom --status-allow names; others get the application of --spa" . serving ["--status", "/status", "--status-allow", "10.0.0.0/8", "--status-allow", "unix", "--spa"] $ \_ program ->
         forM_ ["/status", "/status/json"] $ \path -> fetch program [] path >>= (@?= "hello"),
       testCase "with --basic-auth, only users" . withDirectory $ \d -> do

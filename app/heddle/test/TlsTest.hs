@@ -2,16 +2,18 @@
 module TlsTest (tests) where
 
 import Control.Exception (finally)
-import Control.Monad (forM_, replicateM_, void)
+import Control.Monad (forM_, replicateM, replicateM_, void)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.List (isPrefixOf, tails)
 import Heddle.Testkit.Watchdog (eventually, unexpected)
 import Program
-import System.Directory (renameFile)
+import System.Directory (createDirectory, renameFile)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
-import System.Posix.Signals (sigHUP, sigTERM, sigUSR2)
+import System.Posix.Files (createSymbolicLink, setFileMode)
+import System.Posix.Signals (sigHUP, sigTERM, sigUSR2, signalProcess)
+import System.Posix.User (getEffectiveUserID)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
 
@@ -184,7 +186,44 @@ renewing =
           signal program sigHUP
           _ <- eventually "a message that they cannot be used" (programErr program) (has "the old ones stay")
           programErr program >>= contains (cert ++ ": has no certificate")
-          shown port >>= contains "new.test"
+          shown port >>= contains "new.test",
+    testCase "keysThatOnlyRootMayReadWereNotRenewed: --user, one process and two, and a successor" $ do
+      me <- getEffectiveUserID
+      if me /= 0
+        then putStrLn "skipped: root's rights are needed"
+        else forM_ [[], ["--processes", "2"]] $ \processes ->
+          withSite $ \d -> do
+            -- As an ACME client leaves them: directories of root's, and links to the present version.
+            let live = d </> "live"
+                keys n = d </> "archive" </> n
+                pids = d </> "run" </> "pid"
+                links n = forM_ ["cert.pem", "key.pem"] $ \file -> do
+                  createSymbolicLink (keys n </> file) (live </> (file ++ ".new"))
+                  renameFile (live </> (file ++ ".new")) (live </> file)
+                renewed n = do
+                  createDirectory (keys n)
+                  makePair (keys n </> "cert.pem") (keys n </> "key.pem") (n ++ ".test")
+                  setFileMode (keys n </> "key.pem") 0o600
+                  links n
+            forM_ ["live", "archive", "run", "site"] (createDirectory . (d </>))
+            forM_ ["live", "archive"] $ \folder -> setFileMode (d </> folder) 0o700
+            setFileMode d 0o755
+            forM_ ["run", "site"] $ \folder -> setFileMode (d </> folder) 0o777
+            renewed "first"
+            let arguments = ["serve", d </> "site", "--user", "nobody", "--pid-file", pids, "--listen", "https://localhost:0", "--tls-cert", live </> "cert.pem", "--tls-key", live </> "key.pem"]
+            withProgram (arguments ++ processes) $ \program -> flip finally (endOf pids) $ do
+              port <- portOf <$> urlOf program "https://"
+              shown port >>= contains "first.test"
+              let renewedTo n = do
+                    renewed n
+                    readPid pids >>= signalProcess sigHUP
+                    eventually "every process to serve the new certificate" (replicateM 8 (shown port)) (all (has (n ++ ".test")))
+              _ <- renewedTo "second"
+              before <- readPid pids
+              signalProcess sigUSR2 before
+              _ <- eventually "a successor" (readPid pids) (/= before)
+              _ <- renewedTo "third"
+              programErr program >>= (@?= "")
   ]
   where
     shown port = C.unpack . endedOut <$> runTool "sh" ["-c", "openssl s_client -connect localhost:" ++ port ++ " </dev/null 2>/dev/null | openssl x509 -noout -subject"]
@@ -222,6 +261,15 @@ policy =
         forM_ [[], showing d "client"] $ \shown -> fetched (["-k", u ++ "/"] ++ shown) >>= contains "secure"
         ended <- curl (["-k", u ++ "/"] ++ showing d "stranger")
         (endedCode ended == ExitSuccess, endedOut ended) @?= (False, B.empty),
+    testCase "the log has the subject of a client's certificate" $
+      withAuthority $ \d -> do
+        let log' = d </> "log"
+        withProgram (["serve", d, "--cores", "1", "--tls-client-ca", d </> "ca.pem", "--tls-client-optional", "--access-log", log', "--log-format", "$ssl_client_s_dn"] ++ secure) $ \program -> do
+          u <- urlOf program "https://"
+          forM_ [["--http1.1"], ["--http2"]] $ \version -> forM_ [showing d "client", []] $ \shown -> fetched (["-k", u ++ "/"] ++ version ++ shown)
+          signal program sigTERM
+          ends program >>= (@?= ExitSuccess)
+        B.readFile log' >>= (@?= C.pack (concat (replicate 2 "CN=client.test\n-\n"))),
     testCase "--tls-minimum 1.3: no client of TLS 1.2" $
       withSite $ \d -> withProgram (["serve", d, "--tls-minimum", "1.3"] ++ secure) $ \program -> do
         u <- urlOf program "https://"
