@@ -75,7 +75,7 @@ man: ## write the man pages of bin/heddle to dist-newstyle/man (needs lowdown)
 .PHONY: check-man
 check-man: man ## groff and mandoc read the man pages without a warning (needs man-db, groff, mandoc)
 	@for tool in man groff mandoc; do command -v $$tool >/dev/null || { echo "check-man: $$tool is not installed; run: apt-get install man-db groff mandoc" >&2; exit 1; }; done
-	@for page in $(MANDIR)/*.1; do MANROFFSEQ=t man --warnings -l "$$page" 2>&1 >/dev/null | tee /dev/stderr | { ! grep -q .; }; mandoc -T lint -W warning "$$page"; done
+	@for page in $(MANDIR)/*.[157]; do MANROFFSEQ=t man --warnings -l "$$page" 2>&1 >/dev/null | tee /dev/stderr | { ! grep -q .; }; mandoc -T lint -W warning "$$page"; done
 	@echo "check-man: ok"
 
 # Where `make install` installs; packagers set DESTDIR.
@@ -83,12 +83,14 @@ PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 ZSHDIR ?= $(PREFIX)/share/zsh/site-functions
 DESTDIR ?=
+# Empty where it is not wanted, even if it has been built.
+MPIRUN ?= bin/heddle-mpirun
 INSTALL = PREFIX="$(PREFIX)" SYSCONFDIR="$(SYSCONFDIR)" ZSHDIR="$(ZSHDIR)" DESTDIR="$(DESTDIR)" scripts/install.sh
 
 # Not after `command`: it is run by root, and must not build as root.
 .PHONY: install
-install: ## install bin/heddle, man pages, completions, service: make install PREFIX=/usr/local DESTDIR=
-	@$(INSTALL) install bin/heddle
+install: ## install bin/heddle and, if built, bin/heddle-mpirun, man pages, completions, service: make install PREFIX=/usr/local DESTDIR=
+	@$(INSTALL) install bin/heddle $(MPIRUN)
 
 .PHONY: uninstall
 uninstall: ## remove what make install installed
@@ -118,6 +120,7 @@ test: setup $(CABAL_CONFIG) $(if $(SUITE),,build) ## run every test suite; the s
 ifeq ($(SUITE),)
 	@cabal build $(CABAL_FLAGS) all:tests
 	@scripts/test.sh cabal test $(CABAL_FLAGS:-j%=-j1) --keep-going --test-show-details=direct all
+	@HEDDLE_FIND="$$(cabal list-bin $(CABAL_FLAGS) exe:heddle)" cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct heddle-walk-find-test
 else
 	@cabal build $(CABAL_FLAGS) $(TEST)
 	@scripts/test.sh cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct $(if $(P),--test-options='-p "$(P)"') $(TEST)
@@ -193,7 +196,7 @@ test-sdist: ## a program outside the checkout, built from the source packages al
 	@scripts/test_sdist.sh
 
 .PHONY: check
-check: check-format check-modules check-packages check-links check-site check-results check-compilers check-generated check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points check-pages ## style, warnings, documentation, sanitizers
+check: check-format check-modules check-packages check-licences check-links check-site check-results check-compilers check-generated check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points check-pages ## style, warnings, documentation, sanitizers
 	@echo "check: ok"
 
 .PHONY: check-format
@@ -207,6 +210,10 @@ check-modules: ## export lists, and no module above 700 lines
 .PHONY: check-packages
 check-packages: ## no import of another package's Internal; the documents' package tables are what the cabal files say
 	@scripts/packages.py --check
+
+.PHONY: check-licences
+check-licences: ## what is linked has licences that BSD-3-Clause can carry, and docs/licences.md lists them
+	@scripts/licences.py --check
 
 .PHONY: check-links
 check-links: ## relative links, anchors and names of modules in all pages resolve
@@ -263,6 +270,10 @@ check-documentation: $(CABAL_CONFIG) ## every export is documented
 .PHONY: packages
 packages: ## rewrite the package tables of the documents and hie.yaml from the cabal files
 	@scripts/packages.py
+
+.PHONY: licences
+licences: ## rewrite docs/licences.md and the package's copyright from what is linked
+	@scripts/licences.py
 
 .PHONY: format
 format: ## rewrite every Haskell file as Ormolu would

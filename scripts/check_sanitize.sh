@@ -29,7 +29,7 @@ done
 gcc "${flags[@]}" "${objects[@]}" -lnghttp2 -lm -lz -o "$build/kernels"
 
 # The same sources as other machines compile them: without a warning, and nothing left of the kernels for x86-64.
-for source in base/heddle-prim/cbits/*.c base/heddle-bytes/cbits/*.c base/heddle-json/cbits/*.c net/heddle-websocket/cbits/*.c; do
+for source in base/heddle-prim/cbits/*.c base/heddle-bytes/cbits/*.c base/heddle-json/cbits/*.c net/heddle-websocket/cbits/*.c stream/heddle-filter/cbits/*.c; do
   gcc -std=gnu11 -O2 -Wall -Wextra -Wundef -Werror -Ibase/heddle-prim/cbits/plain-kernels -Ibase/heddle-prim/cbits \
     -Ibase/heddle-bytes/cbits -c "$source" -o "$build/plain.o"
   if objdump -d "$build/plain.o" | grep -Eq '%[yz]mm|pshufb|popcnt|cpuid'; then

@@ -14,7 +14,12 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-COMMANDS = ("serve", "find", "pipe", "json", "password", "controller", "ofbench")
+COMMANDS = ("serve", "find", "pipe", "json", "trace", "password", "controller", "ofbench")
+# Pages that are no command's: the section, and a summary.
+OTHERS = {
+    "serve-config": (5, "configurations of heddle serve"),
+    "cookbook": (7, "recipes for heddle serve"),
+}
 # No dashes made of "--", no links made of what resembles an address.
 PLAIN = ("--out-no-smarty", "--parse-no-autolink")
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
@@ -102,6 +107,10 @@ def table_as_list(rows):
     return text
 
 
+def reference(name):
+    return f"**heddle-{name}**({OTHERS[name][0] if name in OTHERS else 1})"
+
+
 def plain_link(page):
     def replaced(found):
         label, target = found[1], found[2]
@@ -112,9 +121,9 @@ def plain_link(page):
         if not path:
             return label
         path = os.path.normpath(os.path.join("docs/manual", path))
-        if os.path.dirname(path) == "docs/manual" and name in COMMANDS:
-            return f"**heddle-{name}**(1)"
-        return f"`{path}`" if label.endswith(".md") else label
+        if os.path.dirname(path) == "docs/manual" and (name in COMMANDS or name in OTHERS):
+            return reference(name)
+        return f"`{path}` of the sources" if label.endswith(".md") else label
 
     return LINK.sub(replaced, page)
 
@@ -165,7 +174,10 @@ def command_page(heddle, command, summary):
         synopsis, groups, notes = parse_help(text)
         options = as_list(groups["options"]) + "".join(f"\n{literal(note)}\n" for note in notes if note != summary)
     others = ["heddle", *(f"heddle-{name}" for name in COMMANDS if name != command)]
-    see = ", ".join(f"**{name}**(1)" for name in [*others, "find"] if (name != "find" or command == "find"))
+    see = ", ".join(
+        [f"**{name}**(1)" for name in [*others, "find"] if (name != "find" or command == "find")]
+        + [reference(name) for name in OTHERS if command == "serve"]
+    )
     return "\n\n".join(
         [
             name_section(f"heddle-{command}", summary),
@@ -178,9 +190,21 @@ def command_page(heddle, command, summary):
     )
 
 
+def other_page(name):
+    introduction, sections = manual(name)
+    return "\n\n".join(
+        [
+            name_section(f"heddle-{name}", OTHERS[name][1]),
+            f"# DESCRIPTION\n\n{introduction}",
+            sections,
+            "# SEE ALSO\n\n" + ", ".join(["**heddle-serve**(1)", *(reference(other) for other in OTHERS if other != name)]) + "\n",
+        ]
+    )
+
+
 def main_page(text):
     synopsis, groups, notes = parse_help(text)
-    pages = ", ".join(f"**heddle-{name}**(1)" for name in COMMANDS)
+    pages = ", ".join(reference(name) for name in [*COMMANDS, *OTHERS])
     summary = text.splitlines()[0].partition(" - ")[2]
     return "\n\n".join(
         [
@@ -193,15 +217,15 @@ def main_page(text):
     )
 
 
-def write(folder, name, version, text):
+def write(folder, name, version, text, section=1):
     date = time.strftime("%Y-%m-%d", time.gmtime(float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())))
-    page = run("lowdown", "-s", "-tman", *PLAIN, "-m", "section=1", "-m", f"title={name.upper()}", "-m", f"date={date}", "-m", f"source={version}", text=text)
+    page = run("lowdown", "-s", "-tman", *PLAIN, "-m", f"section={section}", "-m", f"title={name.upper()}", "-m", f"date={date}", "-m", f"source={version}", text=text)
     # mandoc does not know the font C. Examples are indented.
     page = page.replace("\\fC", "\\fB").replace("\n.EX\n", "\n.RS 4\n.EX\n").replace("\n.EE\n", "\n.EE\n.RE\n")
     # Headings stand on the line of their macro, and no paragraph begins right after one.
     page = re.sub(r"^\.(SH|SS)\n(.*)\n", r".\1 \2\n", page, flags=re.M)
     page = re.sub(r"^(\.S[HS] .*\n)\.(?:LP|PP)\n", r"\1", page, flags=re.M)
-    with open(os.path.join(folder, f"{name}.1"), "w", encoding="utf-8") as file:
+    with open(os.path.join(folder, f"{name}.{section}"), "w", encoding="utf-8") as file:
         file.write(page)
 
 
@@ -220,6 +244,8 @@ def main():
     write(folder, "heddle", version, main_page(text))
     for command in COMMANDS:
         write(folder, f"heddle-{command}", version, command_page(heddle, command, " ".join(summaries[command].split())))
+    for name, (section, _) in OTHERS.items():
+        write(folder, f"heddle-{name}", version, other_page(name), section)
 
 
 if __name__ == "__main__":

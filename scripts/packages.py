@@ -5,7 +5,7 @@ usage: packages.py [--check]
 
 Writes the generated parts of README.md (the rooms), docs/library.md (the packages) and ARCHITECTURE.md (the picture);
 they stand between `<!-- packages: NAME -->` and `<!-- end -->`. Writes hie.yaml, which tells an editor the component of
-each file. With --check it writes nothing and complains where they are stale. Either way it complains about
+each file, and examples/site/packages.json, which the example site lays out. With --check it writes nothing and complains where they are stale. Either way it complains about
 
   - an import of another package's Internal module,
   - an Internal module without `not-home`, which Haddock would list among the public ones,
@@ -15,6 +15,7 @@ each file. With --check it writes nothing and complains where they are stale. Ei
   - a package whose LICENSE or CHANGELOG is not the project's, since its sdist has its own,
   - with --check, whatever `cabal check` complains about, except what INTENDED explains.
 """
+import json
 import os
 import re
 import subprocess
@@ -182,6 +183,11 @@ class Project:
                     rows += [f"    - path: ./{path}", f"      component: {component}"]
         return rows
 
+    def site(self):
+        listed = sorted((p for p in self.packages.values() if p.room in ROOMS and p.room not in APART), key=lambda p: (self.level(p), p.name))
+        rows = [{"name": p.name, "room": p.room, "layer": self.level(p), "on": sorted(self.below(p)), "purpose": p.synopsis} for p in listed]
+        return ["{", '  "packages": [', *(f"    {json.dumps(row)}{'' if row is rows[-1] else ','}" for row in rows), "  ]", "}"]
+
     # What must hold.
 
     def complain(self, text):
@@ -297,15 +303,16 @@ def generated(project, write):
             project.complain(f"{path}: the {name} part is not what the cabal files say; run scripts/packages.py")
 
 
-def editor(project, write):
-    text = "\n".join(project.editor()) + "\n"
-    old = open("hie.yaml", encoding="utf-8").read() if os.path.exists("hie.yaml") else ""
-    if text != old and write:
-        with open("hie.yaml", "w", encoding="utf-8") as file:
-            file.write(text)
-        print("packages: wrote hie.yaml")
-    elif text != old:
-        project.complain("hie.yaml: not what the cabal files say; run scripts/packages.py")
+def whole_files(project, write):
+    for path, rows in (("hie.yaml", project.editor()), ("examples/site/packages.json", project.site())):
+        text = "\n".join(rows) + "\n"
+        old = open(path, encoding="utf-8").read() if os.path.exists(path) else ""
+        if text != old and write:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            print(f"packages: wrote {path}")
+        elif text != old:
+            project.complain(f"{path}: not what the cabal files say; run scripts/packages.py")
 
 
 def main():
@@ -313,7 +320,7 @@ def main():
         sys.exit(__doc__)
     project = Project()
     generated(project, write=not sys.argv[1:])
-    editor(project, write=not sys.argv[1:])
+    whole_files(project, write=not sys.argv[1:])
     project.borders()
     project.directions()
     project.command()

@@ -190,7 +190,7 @@ class Page:
         known = [name for name in figure.get("ratios", []) if self.value(name)]
         absent = [name for name in figure.get("ratios", []) if name not in known]
         if known:
-            self.add('<div class="wide"><table class="ratios">', "<tr><th>ratio</th><th>Heddle / peer, median [least, most]</th><th>measured</th></tr>")
+            self.add('<div class="wide"><table class="ratios">', "<tr><th>ratio</th><th>Heddle / peer [95 % interval]</th><th>measured</th></tr>")
             self.add(*(self.ratio(name) for name in known), "</table></div>")
         if absent:
             self.add('<p class="soft">not measured: ' + ", ".join(f"<code>{escape(name)}</code>" for name in absent) + "</p>")
@@ -249,8 +249,10 @@ class Page:
             for date, run in sorted(self.results.suites[suite]["runs"].items()):
                 versions = {**(run.get("compilers") or {}), **(run.get("versions") or {})}
                 named = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
-                cells = (suite, date[:16].replace("T", " "), run["machine"], run.get("commit") or "", named)
-                self.add("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+                cells = [escape(cell) for cell in (suite, date[:16].replace("T", " "), run["machine"], run.get("commit") or "")]
+                # Lists of a hundred packages, which few want to see.
+                cells.append(f"<details><summary>{len([v for v in versions.values() if v])} versions</summary>{escape(named)}</details>")
+                self.add("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
         self.add("</table></div>", '<p class="soft">Every sample of every contender is in the JSON files beside this page. Suites without a row have no recorded run.</p>')
 
     def render(self, seeds):

@@ -3,7 +3,7 @@ import html
 import math
 
 WIDTH, HEIGHT = 560, 300
-LEFT, RIGHT, TOP, BOTTOM = 58, 14, 24, 44
+LEFT, RIGHT, TOP, BOTTOM = 58, 28, 24, 44
 COLOURS = 7
 NOTHING = '<p class="soft">not measured</p>'
 

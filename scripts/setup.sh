@@ -14,11 +14,10 @@ ghc_from=9.0
 ghc_to=9.12
 
 packages=(
-  gcc make libssl-dev libnghttp2-dev zlib1g-dev libbrotli-dev libzstd-dev libcrypt-dev
+  gcc make libssl-dev libnghttp2-dev zlib1g-dev libbrotli-dev libzstd-dev libcrypt-dev libyaml-dev
   ghc cabal-install
   libghc-network-dev libghc-optparse-applicative-dev libghc-mime-types-dev libghc-primitive-dev
-  libghc-abstract-par-dev libghc-hashable-dev libghc-text-short-dev libghc-base64-bytestring-dev
-  libghc-hsyaml-dev
+  libghc-hashable-dev libghc-text-short-dev libghc-base64-bytestring-dev
 )
 libraries_packages=(
   git python3 openssl ca-certificates

@@ -108,12 +108,12 @@ async function showPace() {
 async function showPackages() {
   const { packages } = await (await fetch("packages.json")).json();
   document.querySelector("#list").append(
-    ...packages.map(({ name, layer, on, purpose }) =>
+    ...packages.map(({ name, room, on, purpose }) =>
       element("li", { className: "card" },
-        element("span", { className: "place" }, `layer ${layer}`),
+        element("span", { className: "place" }, `${room}/`),
         element("h3", {}, name),
         element("p", {}, purpose),
-        element("p", { className: "note" }, on.length ? `on ${on.join(" and ")}` : "on GHC and Linux alone"))));
+        element("p", { className: "note" }, on.length ? `on ${on.join(", ")}` : "on GHC and Linux alone"))));
 }
 
 async function show() {
