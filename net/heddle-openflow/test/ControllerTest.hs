@@ -8,6 +8,7 @@ module ControllerTest
   )
 where
 
+import Control.Concurrent.MVar (newEmptyMVar, putMVar, readMVar)
 import Control.Monad (forM, forM_, void, when)
 import Data.Bits (xor)
 import Data.ByteString (ByteString)
@@ -33,7 +34,7 @@ import Heddle.Prim.Exception
 import Heddle.Prim.Histogram (greatest, quantile, valueCount)
 import Heddle.Scope qualified as Scope
 import Heddle.Testkit.Ovs (waitFor)
-import Heddle.Timer (timeout)
+import Heddle.Timer (sleepFor, timeout)
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import Test.QuickCheck hiding (within)
 import Test.Tasty
@@ -60,6 +61,7 @@ controllerTests =
       within' "a body that returns early does not hold its switch" (bodyEnds (\_ -> pure ())),
       within' "a body that never looks is cancelled when the controller stops" (bodyEnds (\feed -> void (recvUntil feed never) >> bodyForever)),
       within' "a hundred switches at once, all served, no connection is left" manySwitches,
+      within' "stoppingInterruptedWhatTellsHandlersOfTheEnd" stopped,
       within' "every request is answered and counted once" loaded,
       within' "metrics and JSON" northbounds,
       within' "an opening that refuses is told, and nothing is left" refusedOpening,
@@ -109,6 +111,21 @@ withLearning config body = withIO $ \runtime -> do
   counts <- newWords 8
   let config' = config {configTell = \e -> modifyRef events (\es -> (e : es, ()))}
   withController runtime config' (learningSwitch defaultLearning counts) $ \controller -> body runtime controller events
+
+-- The event waits longer than the controller does between two interruptions of its handlers; that is no synchronisation, as a shorter wait
+-- only finds less.
+stopped :: IO ()
+stopped = withIO $ \runtime -> Scope.withScope $ \scope -> do
+  ended <- newRef (0 :: Int)
+  over <- newEmptyMVar
+  let slow = \case
+        Ended _ _ -> sleepFor (milliseconds 300)
+        _ -> pure ()
+  withController runtime local {configTell = slow} (\_ _ -> pure noHandlers {onDown = \_ -> modifyRef ended (\n -> (n + 1, ()))}) $ \controller -> do
+    forM_ [1 .. 4] $ \d -> Scope.fork scope (withFakeSwitch runtime (controllerAddress controller) (fakeSwitch d) (\_ -> readMVar over))
+    waitFor "four switches" ((== 4) . length <$> switches controller)
+  readRef ended >>= (@?= 4)
+  putMVar over ()
 
 frameOf :: Int -> Int -> ByteString
 frameOf source destination = ethernet (Mac (fromIntegral destination)) (Mac (fromIntegral source)) 0x0800 (B.replicate 50 0)

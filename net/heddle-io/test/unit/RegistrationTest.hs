@@ -16,7 +16,7 @@ import Data.IORef
 import Data.Word (Word8)
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr, castPtr)
-import GHC.Conc (ThreadStatus (..), threadStatus)
+import GHC.Conc (ThreadStatus (..), getUncaughtExceptionHandler, setUncaughtExceptionHandler, threadStatus)
 import Harness
 import Heddle.File (fileDescriptor, withFileBeneath, withRoot)
 import Heddle.IO hiding (close)
@@ -51,6 +51,15 @@ take' registration most deadline = do
     n <- receiveUntil registration p (min most (bufferSize buffer)) deadline
     (,) n <$> B.packCStringLen (castPtr p, max 0 n)
   answer <$ giveBackBuffer registration buffer
+
+-- How many interruptions of handlers reach the program's handler of uncaught exceptions.
+interruptsUncaught :: IO () -> IO Int
+interruptsUncaught body = do
+  count <- newIORef 0
+  before <- getUncaughtExceptionHandler
+  setUncaughtExceptionHandler (\e -> if fromException e == Just HandlerInterrupted then atomicModifyIORef' count (\n -> (n + 1, ())) else before e)
+  body `finally` setUncaughtExceptionHandler before
+  readIORef count
 
 readExactly :: Conn -> Int -> IO ByteString
 readExactly conn total = B.concat <$> go total
@@ -332,6 +341,31 @@ services =
       d <- late
       awaitDrainedUntil service d >>= assertBool "drained"
       endService service,
+    bothBackends "interruptsReachedWhatFollowsAHandler: it ends silently, and is counted down" $ \rt -> replicateM_ 10 $
+      withLoopback rt $ \listener -> do
+        following <- newEmptyMVar
+        open <- newEmptyMVar
+        handling <- newEmptyMVar
+        -- The closed connection ends the handler; the interruption comes while its failure is reported, if it was not told before that.
+        service <- startService quiet {serviceFailed = \_ -> putMVar following () >> readMVar open} listener $ \registration -> do
+          _ <- take' registration 1 never
+          myThreadId >>= putMVar handling
+          _ <- uninterruptibleMask_ (take' registration 1 never)
+          throwIO (userError "closed")
+        c <- dial rt listener
+        noted <- interruptsUncaught $ do
+          _ <- sendAllUntil c "x" never
+          thread <- takeMVar handling
+          stopAccepting service
+          closeConnections service
+          takeMVar following
+          d <- late
+          awaitDrainedUntil service d >>= assertBool "drained"
+          putMVar open ()
+          waitUntilTrue ((`elem` [ThreadFinished, ThreadDied]) <$> threadStatus thread)
+        IO.close c
+        endService service
+        noted @?= 0,
     bothBackends "draining ends at its deadline while a connection is open" $ \rt -> withLoopback rt $ \listener -> do
       service <- startService quiet listener echoOnce
       c <- dial rt listener

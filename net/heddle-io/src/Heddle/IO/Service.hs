@@ -53,7 +53,7 @@ module Heddle.IO.Service
   )
 where
 
-import Control.Monad (unless, void, when)
+import Control.Monad (unless, void, when, (>=>))
 import Data.Bits ((.&.))
 import Data.Foldable (for_, traverse_)
 import Data.Maybe (fromMaybe, isJust)
@@ -347,7 +347,7 @@ idleDeadline registration = Deadline <$> readWord (registrationWords registratio
 -- serves all of its requests. When @talk@ returns 'True', another thread runs the registration.
 activate :: Service -> (Registration -> IO After) -> Ref (Maybe WeakThread) -> Registration -> IO ()
 activate service handler thread registration =
-  mask_ $ do
+  mask_ . handleJust fromException (\HandlerInterrupted -> pure ()) $ do
     -- Until then the handler may be interrupted; see Note [Interrupting handlers].
     myWeakThread >>= here . Just
     try talk >>= \case
@@ -382,7 +382,7 @@ activate service handler thread registration =
           parked <- detachUntil registration deadline
           if parked then pure True else (myWeakThread >>= here . Just) >> talk
     keep = 1000000000
-    finish = do
+    finish = uninterruptibleMask_ $ do
       here Nothing
       _ <- closeRegistration registration
       evicted <- readWord (registrationWords registration) RegistrationDetached
@@ -427,7 +427,8 @@ closeConnections :: Service -> IO ()
 closeConnections service = eachConnection service $ \registration -> do
   _ <- closeRegistration registration
   case registrationKind registration of
-    Served _ _ thread -> readRef thread >>= traverse_ (\weak -> strongThread weak >>= traverse_ end)
+    -- Once each: what follows a handler may take longer than the caller's patience.
+    Served _ _ thread -> modifyRef thread (\named -> (Nothing, named)) >>= traverse_ (strongThread >=> traverse_ end)
     _ -> pure ()
   where
     -- In threads of their own, so that none waits for another's masked handler.
@@ -496,3 +497,7 @@ awaitDrainedUntil service deadline = do
 -- closes the connection and then looks for the name. A thread that named itself later finds the
 -- connection closed as soon as it reads from it. Between the two, on either side, lies a locked
 -- instruction: closing is one, and so is the call that begins each read.
+--
+-- The exception may come late, when the handler has met the closed connection and returned. So the
+-- thread is masked to its end, counts the connection down where nothing interrupts it, and ends
+-- silently. What a handler has to do after its end, it does as carefully.

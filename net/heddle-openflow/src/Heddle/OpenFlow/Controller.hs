@@ -129,7 +129,7 @@ data Config = Config
     configMailRoom :: !Int,
     -- | The most messages that wait for one body.
     configQueue :: !Int,
-    -- | Receives what happens; must not wait for long.
+    -- | Receives what happens; must not wait for long. The end of a switch is told uninterruptibly.
     configTell :: !(Event -> IO ())
   }
 
@@ -377,23 +377,25 @@ serveSwitch controller handlersFor switch left = do
     writeRef down (onDown handlers)
     tell controller (Connected (switchInfo switch))
     run controller handlers switch left
-  -- An asynchronous exception is passed on when all is put in order.
-  given <- readRef (switchEnd switch)
-  let reason = case outcome of
-        Right r -> fromMaybe r given
-        Left (e :: SomeException) -> fromMaybe (reasonOf e) given
-  modifyRef (switchEnd switch) (\old -> (old <|> Just reason, ()))
-  delist controller switch
-  takePending switch
-  dropOutput switch
-  dropInput switch
-  counts <- switchCounts switch
-  void (fetchAdd (controllerWords controller) 1 1)
-  void (fetchAdd (controllerWords controller) 3 (countsPacketIns counts))
-  void (fetchAdd (controllerWords controller) 4 (countsMessages counts))
-  tell controller (Ended (switchInfo switch) reason)
-  ended <- readRef down
-  void (trySync (ended reason))
+  -- An asynchronous exception is passed on when all is put in order. When the controller stops, it may come when the closed connection
+  -- has ended the messages already; it must not keep the handlers from being told.
+  uninterruptibleMask_ $ do
+    given <- readRef (switchEnd switch)
+    let reason = case outcome of
+          Right r -> fromMaybe r given
+          Left (e :: SomeException) -> fromMaybe (reasonOf e) given
+    modifyRef (switchEnd switch) (\old -> (old <|> Just reason, ()))
+    delist controller switch
+    takePending switch
+    dropOutput switch
+    dropInput switch
+    counts <- switchCounts switch
+    void (fetchAdd (controllerWords controller) 1 1)
+    void (fetchAdd (controllerWords controller) 3 (countsPacketIns counts))
+    void (fetchAdd (controllerWords controller) 4 (countsMessages counts))
+    tell controller (Ended (switchInfo switch) reason)
+    ended <- readRef down
+    void (trySync (ended reason))
   case outcome of
     Left e | isAsynchronous e -> throwIO e
     _ -> pure ()

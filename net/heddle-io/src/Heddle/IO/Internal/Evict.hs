@@ -34,7 +34,7 @@ import Heddle.IO.Internal.Types
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
 import Heddle.Prim.Poller (eventIn, pollOne)
-import Heddle.Prim.Thread (forkUnlabelledOn)
+import Heddle.Prim.Thread (forkMaskedOn)
 
 -- | Connections that were idle at the last scan, with the time since when, longest first.
 newtype Candidates = Candidates (Ref [(Int, Registration)])
@@ -73,7 +73,7 @@ evict registration = do
       gone
       -- Its handler is called once more, by the thread that keeps it or by a new one.
       if state == 1
-        then True <$ forkUnlabelledOn (managerCapability (registrationManager registration)) (registrationResume registration registration)
+        then True <$ forkMaskedOn (managerCapability (registrationManager registration)) (\_ -> registrationResume registration registration)
         else pure True
     _ -> pure False
   where

@@ -60,7 +60,7 @@ import Heddle.Prim.Global (unsafeGlobal)
 import Heddle.Prim.Lock (Lock, newLock, releaseLock, withLock)
 import Heddle.Prim.Poller
 import Heddle.Prim.Socket (closeSocket)
-import Heddle.Prim.Thread (ThreadId, forkOn, forkUnlabelledOn, processGeneration, yield)
+import Heddle.Prim.Thread (ThreadId, forkMaskedOn, forkOn, processGeneration, yield)
 import Heddle.Prim.Trace (Marker (..), mark)
 import Heddle.Prim.WaitCell (newWaitCell, unpark)
 import System.Posix.Types (Fd)
@@ -359,7 +359,7 @@ continue registration = do
   detached <- atomicRead (registrationWords registration) RegistrationDetached
   when (detached == 1) $ do
     won <- compareAndSet (registrationWords registration) RegistrationDetached 1 0
-    when won $ void (forkUnlabelledOn (managerCapability (registrationManager registration)) (registrationResume registration registration))
+    when won $ void (forkMaskedOn (managerCapability (registrationManager registration)) (\_ -> registrationResume registration registration))
 {-# INLINE continue #-}
 
 -- Deadlines; see Note [Lazy re-arm].

@@ -176,7 +176,7 @@ data Registration = Registration
     registrationWords :: !Words,
     registrationRead :: !WaitCell,
     registrationWrite :: !WaitCell,
-    -- | What continues a detached registration, in a new thread of the manager's capability.
+    -- | What continues a detached registration, in a new, masked thread of the manager's capability.
     registrationResume :: !(Registration -> IO ()),
     -- | The peer's @sockaddr@, empty when unknown.
     registrationPeer :: !ShortByteString
