@@ -6,6 +6,7 @@ import ClientBodies qualified
 import ClientConversation qualified
 import ClientDeadlines qualified
 import ClientInterruption qualified
+import ClientLazyBodies qualified
 import ClientParsing qualified
 import ClientPeers qualified
 import ClientPool qualified
@@ -31,6 +32,7 @@ main = do
         ClientRedirect.tests,
         ClientConversation.tests,
         ClientBodies.tests,
+        ClientLazyBodies.tests,
         ClientBadInput.tests,
         ClientDeadlines.tests,
         ClientInterruption.tests,

@@ -250,7 +250,8 @@ fetch client request most = withResponse client request $ \response ->
 
 -- | 'fetch', following at most this many redirections: the last request, and its response.
 --
--- A redirection whose request cannot be repeated is returned as it is.
+-- A redirection whose request cannot be repeated is returned as it is. A body that an action writes is not in the request that
+-- is returned.
 --
 -- [Cost]: a 'fetch' for each.
 -- [Blocks]: parks.
@@ -258,11 +259,14 @@ fetch client request most = withResponse client request $ \response ->
 fetchFollowing :: Client -> Int -> ClientRequest -> Int -> IO (ClientRequest, Fetched)
 fetchFollowing client redirections request0 most = go redirections request0
   where
-    go left request = do
-      fetched <- fetch client request most
+    go left given = do
+      -- Not the action that writes a body, which may keep lazy content.
+      let !repeats = replays (requestBody given)
+          !request = if repeats then given else given {requestBody = NoRequestBody}
+      fetched <- fetch client given most
       -- It is no list: of several lines, the first counts.
       let location = listToMaybe [value | (name, value) <- fetchedHeaders fetched, C.map toLower name == "location"]
-      case redirected (statusCode (fetchedStatus fetched)) location request of
+      case redirectedWhen repeats (statusCode (fetchedStatus fetched)) location request of
         Left failure -> failed request failure
         Right Nothing -> pure (request, fetched)
         Right (Just next)
@@ -281,80 +285,85 @@ fetchFollowing client redirections request0 most = go redirections request0
 -- [Throws]: 'ClientError'; what the actions throw; 'IOError' when the runtime has stopped.
 -- [Threads]: any; a response belongs to the thread that asked.
 withResponse :: Client -> ClientRequest -> (Response -> IO a) -> IO a
-withResponse client request use = case prepare settings request of
-  Left failure -> failed failure
-  Right prepared -> mask $ \restore -> do
-    capability <- myCapability
-    let !share = indexSmallArray (clientShares client) (capability `mod` sizeofSmallArray (clientShares client))
-        !origin = preparedOrigin prepared
-        giveUp = surrender (shareShard share) origin
-        -- A connection that has answered. It is counted out first, for the server may at once take up another one, and answer.
-        close transport = ended (clientWidths client) origin >> closeTransport transport
-        opening = do
-          deadline <- deadlineIn (clientConnect settings)
-          opened <- openUntil (clientRuntime client) settings (requestPreamble request) origin (min deadline (requestUntil request)) `onException` giveUp
-          case opened of
-            Right transport -> conversation transport False
-            Left failure -> giveUp >> failed failure
-        reusing transport = do
-          stale <- if B.null (requestPreamble request) then withBuffer (shareByte share) (isStale transport) else pure True
-          if stale then close transport >> opening else conversation transport True
-        conversation transport reused = do
-          ws <- borrow (shareSpaces share)
-          -- What ends the wait for the server to take up a new connection.
-          taken <- newRef (pure ())
-          ex <- newExchange settings request prepared transport ws restore (if reused then Nothing else Just (notTakenUp taken))
-          let closing = endResponse ex >> if reused then close transport else closeTransport transport
-              takenUp = join (readRef taken)
-          asked <- (ask ex >>= wholeSwitch ex) `onException` (takenUp >> closing >> giveUp)
-          takenUp
-          case asked of
-            Left failure -> do
-              closing
-              unless (reused || failure /= TooSlow AwaitingAnswer) (narrowed (clientWidths client) origin)
-              heard <- flag ex FlagHeard
-              giveBack (shareSpaces share) ws
-              if reused && heard == 0 && isLost failure && isIdempotent (requestMethod request) && replays (requestBody request)
-                then opening
-                else giveUp >> failed failure
-            Right Switched -> do
-              response <- newSwitched ex `onException` (closing >> giveUp)
-              -- The connection is no longer the pool's, nor does it need a workspace.
-              giveBack (shareSpaces share) ws
-              when reused (ended (clientWidths client) origin)
-              giveUp
-              let closingOwn = flag ex FlagTaken >>= \own -> endResponse ex >> unless (own == 1) (closeTransport transport)
-              answer <- restore (use response) `onException` closingOwn
-              answer <$ closingOwn
-            Right content -> do
-              unless reused (answered (clientWidths client) origin)
-              let returning response = unlessReturned $ do
-                    keeps <- finishContent response
-                    setFlag ex FlagReturned 1
-                    if keeps then keepAliveFor ex >>= keep client share origin transport else close transport >> giveUp
-                  unlessReturned act = flag ex FlagReturned >>= \before -> unless (before == 1) act
-              response <- newResponse ex content returning
-              answer <- (restore (use response) <* (endResponse ex >> returning response)) `onException` (endResponse ex >> unlessReturned (close transport >> giveUp))
-              giveBack (shareSpaces share) ws
-              pure answer
-        -- The width may be wrong: the server has closed connections that count as open still. So a long silence corrects it.
-        notTakenUp taken times =
-          mask_ $
-            if times == (0 :: Int)
-              then makeWay client origin >>= writeRef taken
-              else narrowed (clientWidths client) origin >> closeIfFull client origin
-        -- No clock is read for a connection that is there.
-        queued = do
-          deadline <- deadlineIn (clientQueue settings)
-          acquireUntil (shareShard share) origin (min deadline (requestUntil request))
-    acquireNow (shareShard share) origin >>= maybe queued (pure . Just) >>= \case
-      Nothing -> failed NoConnectionFree
-      Just PoolClosed -> failed ClientClosed
-      Just OpenNew -> (if B.null (requestPreamble request) then idleElsewhere client share origin else pure Nothing) >>= maybe opening reusing
-      Just (Reuse transport _) -> reusing transport
+withResponse client given use = case prepare settings given of
+  Left failure -> throwIO (clientError given failure)
+  Right !prepared -> do
+    -- What sends the body takes it from here: an action that writes it may keep lazy content.
+    body <- newRef (requestBody given)
+    let !repeats = replays (requestBody given)
+        !request = given {requestBody = NoRequestBody}
+        failed = throwIO . clientError request
+    mask $ \restore -> do
+      capability <- myCapability
+      let !share = indexSmallArray (clientShares client) (capability `mod` sizeofSmallArray (clientShares client))
+          !origin = preparedOrigin prepared
+          giveUp = surrender (shareShard share) origin
+          -- A connection that has answered. It is counted out first, for the server may at once take up another one, and answer.
+          close transport = ended (clientWidths client) origin >> closeTransport transport
+          opening = do
+            deadline <- deadlineIn (clientConnect settings)
+            opened <- openUntil (clientRuntime client) settings (requestPreamble request) origin (min deadline (requestUntil request)) `onException` giveUp
+            case opened of
+              Right transport -> conversation transport False
+              Left failure -> giveUp >> failed failure
+          reusing transport = do
+            stale <- if B.null (requestPreamble request) then withBuffer (shareByte share) (isStale transport) else pure True
+            if stale then close transport >> opening else conversation transport True
+          conversation transport reused = do
+            ws <- borrow (shareSpaces share)
+            -- What ends the wait for the server to take up a new connection.
+            taken <- newRef (pure ())
+            ex <- newExchange settings request body prepared transport ws restore (if reused then Nothing else Just (notTakenUp taken))
+            let closing = endResponse ex >> if reused then close transport else closeTransport transport
+                takenUp = join (readRef taken)
+            asked <- (ask ex >>= wholeSwitch ex) `onException` (takenUp >> closing >> giveUp)
+            takenUp
+            case asked of
+              Left failure -> do
+                closing
+                unless (reused || failure /= TooSlow AwaitingAnswer) (narrowed (clientWidths client) origin)
+                heard <- flag ex FlagHeard
+                giveBack (shareSpaces share) ws
+                if reused && heard == 0 && isLost failure && isIdempotent (requestMethod request) && repeats
+                  then opening
+                  else giveUp >> failed failure
+              Right Switched -> do
+                response <- newSwitched ex `onException` (closing >> giveUp)
+                -- The connection is no longer the pool's, nor does it need a workspace.
+                giveBack (shareSpaces share) ws
+                when reused (ended (clientWidths client) origin)
+                giveUp
+                let closingOwn = flag ex FlagTaken >>= \own -> endResponse ex >> unless (own == 1) (closeTransport transport)
+                answer <- restore (use response) `onException` closingOwn
+                answer <$ closingOwn
+              Right content -> do
+                unless reused (answered (clientWidths client) origin)
+                let returning response = unlessReturned $ do
+                      keeps <- finishContent response
+                      setFlag ex FlagReturned 1
+                      if keeps then keepAliveFor ex >>= keep client share origin transport else close transport >> giveUp
+                    unlessReturned act = flag ex FlagReturned >>= \before -> unless (before == 1) act
+                response <- newResponse ex content returning
+                answer <- (restore (use response) <* (endResponse ex >> returning response)) `onException` (endResponse ex >> unlessReturned (close transport >> giveUp))
+                giveBack (shareSpaces share) ws
+                pure answer
+          -- The width may be wrong: the server has closed connections that count as open still. So a long silence corrects it.
+          notTakenUp taken times =
+            mask_ $
+              if times == (0 :: Int)
+                then makeWay client origin >>= writeRef taken
+                else narrowed (clientWidths client) origin >> closeIfFull client origin
+          -- No clock is read for a connection that is there.
+          queued = do
+            deadline <- deadlineIn (clientQueue settings)
+            acquireUntil (shareShard share) origin (min deadline (requestUntil request))
+      acquireNow (shareShard share) origin >>= maybe queued (pure . Just) >>= \case
+        Nothing -> failed NoConnectionFree
+        Just PoolClosed -> failed ClientClosed
+        Just OpenNew -> (if B.null (requestPreamble request) then idleElsewhere client share origin else pure Nothing) >>= maybe opening reusing
+        Just (Reuse transport _) -> reusing transport
   where
     settings = clientSettings client
-    failed = throwIO . clientError request
 
 -- An unused connection of another capability, if the server may not take up a new one; see "Heddle.Http.Client.Width".
 idleElsewhere :: Client -> Share -> Origin -> IO (Maybe Transport)

@@ -73,7 +73,11 @@ import Heddle.Prim.Exception
 -- | A request under way.
 data Exchange = Exchange
   { exchangeSettings :: !ClientSettings,
+    -- | Without its body.
     exchangeRequest :: !ClientRequest,
+    -- | The body that is still to be sent. One that cannot be repeated is taken out to be sent, so that nothing keeps what it
+    -- makes.
+    exchangeBody :: !(Ref RequestBody),
     exchangePrepared :: !Prepared,
     exchangeTransport :: !Transport,
     exchangeWork :: !Workspace,
@@ -143,8 +147,8 @@ setFlag ex = writeWord (exchangeFlags ex)
 
 -- | An exchange on a connection, with a workspace that nothing else uses; and on a new connection, what to do when it may not have been taken
 -- up.
-newExchange :: ClientSettings -> ClientRequest -> Prepared -> Transport -> Workspace -> (IO () -> IO ()) -> Maybe (Int -> IO ()) -> IO Exchange
-newExchange settings request prepared transport ws restore untaken = do
+newExchange :: ClientSettings -> ClientRequest -> Ref RequestBody -> Prepared -> Transport -> Workspace -> (IO () -> IO ()) -> Maybe (Int -> IO ()) -> IO Exchange
+newExchange settings request body prepared transport ws restore untaken = do
   set ws WorkStart 0
   set ws WorkEnd 0
   set ws WorkBase 0
@@ -159,7 +163,7 @@ newExchange settings request prepared transport ws restore untaken = do
     writeWord flags FlagUntaken (now + silence)
   answer <- newRef Nothing
   trailers <- newRef []
-  pure (Exchange settings request prepared transport ws flags answer trailers restore untaken)
+  pure (Exchange settings request body prepared transport ws flags answer trailers restore untaken)
   where
     silence = 200000000
 

@@ -12,6 +12,7 @@
 -- Owner: values.
 module Heddle.Http.Client.Redirect
   ( redirected,
+    redirectedWhen,
     resolveReference,
   )
 where
@@ -34,11 +35,17 @@ import Heddle.Http.Reply (Header (..))
 -- [Cost]: O(bytes of the head).
 -- [Source]: RFC 9110, section 15.4.
 redirected :: Int -> Maybe ByteString -> ClientRequest -> Either Failure (Maybe ClientRequest)
-redirected code location request = case location of
+redirected code location request = redirectedWhen (replays (requestBody request)) code location request
+
+-- | The same for a request without its body, of which is known whether it can be repeated.
+--
+-- [Cost]: O(bytes of the head).
+redirectedWhen :: Bool -> Int -> Maybe ByteString -> ClientRequest -> Either Failure (Maybe ClientRequest)
+redirectedWhen repeats code location request = case location of
   Just reference
     | code `elem` [301, 302, 303, 307, 308],
       requestMethod request /= "CONNECT",
-      rewrites || replays (requestBody request) ->
+      rewrites || repeats ->
       case resolveReference (Url (requestOrigin request) (requestTarget request)) reference of
         Left e -> Left (BadRedirect (describeUrlError e))
         Right url -> Right (Just (follow url))

@@ -117,12 +117,13 @@ sendRequest ex =
       first >>= \case
         AllSent -> next
         other -> pure (Right other)
-    body = case requestBody (exchangeRequest ex) of
-      NoRequestBody -> Right <$> flushOut ex
-      BodyBytes b -> Right <$> (putPiece ex b >>= andFlush)
-      BodyFile file offset n -> thenGo (flushOut ex) (sendFilePieces ex file offset (max 0 n))
-      BodySized n action -> written (Just (max 0 n)) action
-      BodyChunked action -> written Nothing action
+    body =
+      takeBody ex >>= \case
+        NoRequestBody -> Right <$> flushOut ex
+        BodyBytes b -> Right <$> (putPiece ex b >>= andFlush)
+        BodyFile file offset n -> thenGo (flushOut ex) (sendFilePieces ex file offset (max 0 n))
+        BodySized n action -> written (Just (max 0 n)) action
+        BodyChunked action -> written Nothing action
     andFlush = \case
       AllSent -> flushOut ex
       other -> pure other
@@ -164,6 +165,12 @@ sendRequest ex =
           | isAsynchronous e -> throwIO e
           | otherwise -> pure (Left e)
         Right () -> pure (Right ())
+
+takeBody :: Exchange -> IO RequestBody
+takeBody ex = do
+  body <- readRef (exchangeBody ex)
+  unless (replays body) (writeRef (exchangeBody ex) NoRequestBody)
+  pure body
 
 -- Wait for 100 (Continue): whether a final answer came instead.
 awaitContinue :: Exchange -> Deadline -> IO Bool
