@@ -95,7 +95,7 @@ withGatewayServerOn given runtime gateway body = do
   failures <- newIORef []
   noted <- newIORef []
   let note request _ _ _ = (,) <$> notedForLog request "upstream_addr" <*> notedForLog request "upstream_status" >>= \n -> atomicModifyIORef' noted (\ns -> (n : ns, ()))
-      settings = given {settingFailed = \e -> atomicModifyIORef' failures (\es -> (show e : es, ()))}
+      settings = given {settingFailed = \_ e -> atomicModifyIORef' failures (\es -> (show e : es, ()))}
       handler request = do
         raw <- rawPath request
         case decodePath raw of

@@ -92,7 +92,7 @@ withFrontBy handling scheme backend settings proxied body = do
   withRuntime defaultConfig {configBackend = backend} $ \runtime ->
     withProxy runtime proxied {proxyFailed = note reports} $ \proxy ->
       withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
-        withServerOn runtime settings {settingFailed = note failures . describeException} (\_ -> pure (handlersOf (handling proxy))) [(listener, scheme)] $ \server -> do
+        withServerOn runtime settings {settingFailed = \_ -> note failures . describeException} (\_ -> pure (handlersOf (handling proxy))) [(listener, scheme)] $ \server -> do
           r <- body (Front (listenerAddress listener) proxy (reverse <$> readIORef reports) (reverse <$> readIORef failures))
           _ <- eventually "every connection to end" (connectionsOpen server) (== 0)
           idle proxy

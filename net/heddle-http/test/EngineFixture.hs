@@ -42,8 +42,9 @@ data Engine = Engine
     engineServer :: !Server,
     -- | The targets that reached the handler, in order (over all connections).
     engineSeen :: !(IO [ByteString]),
-    -- | The arguments of 'settingFailed'.
+    -- | The exceptions that 'settingFailed' was called with, and the requests.
     engineFailures :: !(IO [SomeException]),
+    engineFailed :: !(IO [Maybe FailedRequest]),
     -- | The status codes passed to the log hook, in order.
     engineLogged :: !(IO [Int])
   }
@@ -59,7 +60,7 @@ withEngineLogging backend settings logging handler body = do
   failures <- newIORef []
   codes <- newIORef []
   let hook request _ status _ = logging request >> atomicModifyIORef' codes (\cs -> (statusCode status : cs, ()))
-      hear' e = atomicModifyIORef' failures (\es -> (es ++ [e], ()))
+      hear' request e = atomicModifyIORef' failures (\es -> (es ++ [(request, e)], ()))
       handler' request = do
         t <- target request
         atomicModifyIORef' seen (\ts -> (t : ts, ()))
@@ -67,7 +68,7 @@ withEngineLogging backend settings logging handler body = do
   withRuntime defaultConfig {configBackend = backend} $ \runtime ->
     withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
       withServer runtime settings {settingFailed = hear'} (\_ -> pure (handler', Just hook)) [listener] $ \server -> do
-        r <- body (Engine (listenerAddress listener) server (reverse <$> readIORef seen) (readIORef failures) (reverse <$> readIORef codes))
+        r <- body (Engine (listenerAddress listener) server (reverse <$> readIORef seen) (map snd <$> readIORef failures) (map fst <$> readIORef failures) (reverse <$> readIORef codes))
         _ <- eventually "every connection to end" (connectionsOpen server) (== 0)
         pure r
 

@@ -5,6 +5,7 @@ import EngineAdded qualified
 import EngineBadInput qualified
 import EngineConversation qualified
 import EngineDeadlines qualified
+import EngineFailures qualified
 import EngineInside qualified
 import EngineParts qualified
 import EngineProxied qualified
@@ -22,6 +23,7 @@ main = do
     testGroup
       "heddle-http engine"
       [ EngineConversation.tests,
+        EngineFailures.tests,
         EngineParts.tests,
         EngineInside.tests,
         EngineAdded.tests,

@@ -234,8 +234,8 @@ withLayeredOn backend settings handler body = do
   failures <- newIORef []
   withRuntime defaultConfig {configBackend = backend} $ \runtime ->
     withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
-      withServerOn runtime settings {settingFailed = \e -> atomicModifyIORef' failures (\es -> (es ++ [e], ()))} (\_ -> pure (handlersOf handler)) [(listener, Encrypted (toyOpening open))] $ \server -> do
-        r <- body (Engine (listenerAddress listener) server (pure []) (readIORef failures) (pure []))
+      withServerOn runtime settings {settingFailed = \_ e -> atomicModifyIORef' failures (\es -> (es ++ [e], ()))} (\_ -> pure (handlersOf handler)) [(listener, Encrypted (toyOpening open))] $ \server -> do
+        r <- body (Engine (listenerAddress listener) server (pure []) (readIORef failures) (pure []) (pure []))
         _ <- eventually "every connection to end" (connectionsOpen server) (== 0)
         _ <- eventually "every layer to be released" (readIORef open) (== 0)
         pure r

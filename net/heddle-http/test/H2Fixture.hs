@@ -92,7 +92,7 @@ withSite backend kind chosen body = do
   failures <- newIORef []
   logs <- newIORef []
   path <- makeFile
-  let failed e = atomicModifyIORef' failures (\es -> (es ++ [describeException (e :: SomeException)], ()))
+  let failed _ e = atomicModifyIORef' failures (\es -> (es ++ [describeException (e :: SomeException)], ()))
       hook _ _ status sent = atomicModifyIORef' logs (\ls -> ((statusCode status, sent) : ls, ()))
       scheme = case kind of
         Clear -> ClearText

@@ -8,6 +8,7 @@ import Control.Monad (forM_, forever, unless, when)
 import Data.IORef
 import Data.List (isInfixOf, isPrefixOf, sort)
 import EngineFixture (onBothBackends)
+import FailedRequests qualified
 import H2Fixture
 import Heddle.Http
 import Heddle.Http.Internal (calmedSessions, liveSessions, liveStreams)
@@ -43,6 +44,7 @@ main = do
         onBothBackends "deadlines and draining" deadlines,
         onBothBackends "beginnings" beginnings,
         LazyContent.tests,
+        FailedRequests.tests,
         ReplyFraming.tests,
         testGroup "clients" clients,
         spec,

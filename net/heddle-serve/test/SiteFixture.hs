@@ -63,7 +63,7 @@ withSiteOf files user routes populate body = withDirectory $ \directory -> do
   populate directory
   logged <- newIORef []
   failures <- newIORef []
-  let settings = defaultSettings {settingFailed = \e -> atomicModifyIORef' failures (\es -> (show e : es, ()))}
+  let settings = defaultSettings {settingFailed = \_ e -> atomicModifyIORef' failures (\es -> (show e : es, ()))}
   withRuntime defaultConfig $ \runtime ->
     withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
       bracket (openRoot (C.pack directory)) closeRoot $ \root -> do

@@ -78,7 +78,7 @@ servingCounted = servingTelling (const (pure ()))
 servingTelling :: (String -> IO ()) -> OnUnknownHost -> NonEmpty Site -> (Running -> (NonEmpty Site -> IO (Either SomeException ())) -> IO Int -> IO a) -> IO a
 servingTelling tell unknown sites body = do
   failures <- newIORef []
-  let settings = defaultSettings {settingFailed = \e -> atomicModifyIORef' failures (\es -> (show e : es, ()))}
+  let settings = defaultSettings {settingFailed = \_ e -> atomicModifyIORef' failures (\es -> (show e : es, ()))}
   withRuntime defaultConfig $ \runtime ->
     withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
       withHolder (\why -> atomicModifyIORef' failures (\es -> (why : es, ()))) $ \holder -> do

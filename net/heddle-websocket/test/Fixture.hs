@@ -97,7 +97,7 @@ servingHttp handler body = do
   chosen <- readIORef backend
   withRuntime defaultConfig {configBackend = chosen} $ \runtime ->
     withListener runtime defaultListenOptions loopback $ \listener ->
-      withServer runtime defaultSettings {settingFailed = \e -> atomicModifyIORef' failures (\es -> (e : es, ()))} (\_ -> pure (handler, Nothing)) [listener] $ \server -> do
+      withServer runtime defaultSettings {settingFailed = \_ e -> atomicModifyIORef' failures (\es -> (e : es, ()))} (\_ -> pure (handler, Nothing)) [listener] $ \server -> do
         r <- body (listenerAddress listener) (readIORef failures)
         _ <- eventually "every connection to end" (connectionsOpen server) (== 0)
         pure r

@@ -31,6 +31,8 @@ module Heddle.Http
     Pace (..),
     OnClearText (..),
     defaultSettings,
+    FailedRequest (..),
+    describeFailedRequest,
     Limits (..),
     defaultLimits,
     Http2Limits (..),
@@ -111,6 +113,7 @@ where
 import Heddle.Http.Body
 import Heddle.Http.Duplex (Duplex (duplexReceived, duplexTransport), duplexReceive, duplexReceiveUntil, duplexSend)
 import Heddle.Http.Exception (ConnectionLost (..), HttpException (..), ReplyMisuse (..), UnsendableReply (..), isInterruption)
+import Heddle.Http.FailedRequest
 import Heddle.Http.H2.Limits (Http2Limits (..), defaultHttp2Limits)
 import Heddle.Http.Handlers
 import Heddle.Http.Head (TargetForm (..))

@@ -344,7 +344,7 @@ serveSite options tell = do
     tellOfCertificates messages = announce messages . either Trouble Notice
     settingsWith messages =
       (serveSettings options)
-        { settingFailed = \e -> announce messages (Failure ("a request failed: " ++ visible (describeException e))),
+        { settingFailed = \request e -> announce messages (Failure (maybe "a connection failed: " (\r -> "a request failed: " ++ describeFailedRequest r ++ ": ") request ++ visible (describeException e))),
           settingPaused = \e -> announce messages (Trouble ("accepting pauses: " ++ describeErrno e ++ ", and no connection is idle; raise the limit of open files (ulimit -n)")),
           settingCrowded = \shortage ->
             announce messages . Trouble $

@@ -111,10 +111,10 @@ lending context upgrade transport act = do
     Lingering dropped deadline -> do
       waitUntil (transportRegistration transport) Readable deadline
       lending context upgrade transport (lingerOn deadline dropped)
-    Elsewhere action -> do
+    Elsewhere request action -> do
       unsafeUnmask action `catchSync` \e -> case fromException e of
         Just ConnectionLost -> pure ()
-        Nothing -> settingFailed (contextSettings context) e
+        Nothing -> settingFailed (contextSettings context) (Just request) e
       lending context upgrade transport $ \next' -> set (stateWork next') WorkUsed 0 >> linger next'
     Preface received -> upgrade context transport received
 
@@ -252,8 +252,9 @@ serveRequest state = do
           startBody settings ws framing (expectation == ExpectContinue && framing /= NoBody)
           now <- freshNow (stateConn state)
           let request = requestAt state now
-          -- 'Right' is applied inside, because a call that is a bare argument is allocated as a thunk.
-          reply <- unsafeUnmask (Right <$> contextHandler (stateContext state) request) `catch` (pure . Left)
+          -- 'Right' is applied inside, because a call that is a bare argument is allocated as a thunk; and the reply is
+          -- evaluated there, because a reply that throws is the handler's failure.
+          reply <- unsafeUnmask (contextHandler (stateContext state) request >>= \ !r -> pure (Right r)) `catch` (pure . Left)
           replied <- get ws WorkReplied
           case reply of
             Right r
@@ -286,7 +287,7 @@ answerUnsound :: ConnectionState -> Request -> Reply -> Checked -> IO Outcome
 answerUnsound state request reply = \case
   Sound -> answerSound state request reply
   Unsound e -> do
-    settingFailed (settingsOf state) e
+    requestFailed request e
     releaseReply reply
     answerUnsound state request (plain status500 "The server made a malformed reply.") Sound
   Amended make closes -> do
@@ -366,7 +367,7 @@ answerKnowing state request reply unread kept = do
     Answered stays -> do
       logged state request LoggedRequest status
       case tunnel of
-        Just action -> leave state action
+        Just action -> leave state request action
         Nothing -> do
           whole <- if bodyLater then (== Dropped) <$> dropBody state request else pure kept
           if closes || not stays || not whole
@@ -389,7 +390,7 @@ replyFailed state request status e = do
       | isInterruption e -> throwIO e
       | otherwise -> do
         -- A body that fails under a stream's action is the client's fault, not ours.
-        unless (isBodyError e) (settingFailed (settingsOf state) e)
+        unless (isBodyError e) (requestFailed request e)
         -- Send what was gathered, earlier replies included, but no last chunk.
         linger state
   where
@@ -424,7 +425,7 @@ repliedInside state request =
   get ws WorkReplied >>= \case
     -- It has not; its own bug.
     0 -> do
-      settingFailed (settingsOf state) (toException NotReplied)
+      requestFailed request (toException NotReplied)
       answerUnsound state request (plain status500 "The server failed to answer this request.") Sound
     -- It has caught the failure of its reply.
     1 -> linger state
@@ -439,8 +440,8 @@ repliedInside state request =
     ws = stateWork state
 
 -- The tunnel begins with what was received after the request's head.
-leave :: ConnectionState -> (Duplex -> IO ()) -> IO Outcome
-leave state action = Elsewhere . action <$> duplexHere state
+leave :: ConnectionState -> Request -> (Duplex -> IO ()) -> IO Outcome
+leave state request action = Elsewhere <$> failedRequest request <*> (action <$> duplexHere state)
 {-# NOINLINE leave #-}
 
 {-# NOINLINE handlerFailed #-}
@@ -453,7 +454,7 @@ handlerFailed state request e
     case fromException e of
       Just failure -> if replied == 0 then bodyFailed state failure else linger state
       Nothing -> do
-        settingFailed (settingsOf state) e
+        requestFailed request e
         if replied == 0 then failed500 else linger state
   where
     failed500 = answerUnsound state request (plain status500 "The server failed to answer this request.") Sound

@@ -18,6 +18,7 @@ where
 import Data.ByteString (ByteString)
 import Data.Int (Int64)
 import Heddle.Http.Context
+import Heddle.Http.FailedRequest (FailedRequest)
 import Heddle.Http.Output (Output)
 import Heddle.Http.Reply (Reply)
 import Heddle.Http.Settings (Settings)
@@ -43,8 +44,8 @@ data Outcome
     Sending !Suspended !Rest
   | -- | Nothing until something comes, until the client closes. The number is how many bytes were dropped.
     Lingering !Int !Deadline
-  | -- | Run this, which needs no workspace, then close.
-    Elsewhere !(IO ())
+  | -- | Run this, which needs no workspace, then close. The request is the one to name if it fails.
+    Elsewhere !FailedRequest !(IO ())
   | -- | Speak HTTP/2 from here on; this was received.
     Preface !ByteString
 

@@ -48,7 +48,7 @@ data Context = Context
 newContext :: Runtime -> Settings -> Int -> Words -> Handlers -> IO Context
 newContext runtime given capability draining handlers = do
   -- A report that fails must not end the connection.
-  let settings = given {settingFailed = void . trySync . settingFailed given, settingLimits = boundedLimits (settingLimits given)}
+  let settings = given {settingFailed = \request -> void . trySync . settingFailed given request, settingLimits = boundedLimits (settingLimits given)}
   pool <- newPool 64 (newWorkspace (settingLimits settings))
   date <- newDateClock
   buffers <- newPool 16 (newBuffer 65536)

@@ -55,6 +55,8 @@ module Heddle.Http.Request
     notedForLog,
 
     -- * For the engine
+    failedRequest,
+    requestFailed,
     withHead,
   )
 where
@@ -67,11 +69,13 @@ import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Short (ShortByteString)
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Char (toLower)
+import Data.Either (fromRight)
 import Data.Foldable (for_)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Heddle.Http.Exception (HttpException (..), fromHttp)
+import Heddle.Http.FailedRequest
 import Heddle.Http.Head hiding (requestMethod)
 import Heddle.Http.Head qualified as Head
 import Heddle.Http.HeadLookup
@@ -82,11 +86,12 @@ import Heddle.Http.Scan (visibleEnd)
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
-import Heddle.IO.Registration (Registration, registrationPeer)
+import Heddle.IO (peerAddress)
+import Heddle.IO.Registration (Registration, connectionOf, registrationPeer)
 import Heddle.IO.Transport (LayerFacts, Transport (..), isLayered, layerFacts, transportRegistration)
 import Heddle.Prim.Atomic (readRef, writeRef)
 import Heddle.Prim.Clock (Deadline (..), Nanos (..), seconds)
-import Heddle.Prim.Exception (Exception (..), throwIO)
+import Heddle.Prim.Exception (Exception (..), SomeException, throwIO, trySync)
 import Heddle.Prim.Unsafe (unsafeDupable)
 
 -- | One request.
@@ -277,6 +282,20 @@ secureFacts request = case requestTransport request of
 -- | The peer's @sockaddr@.
 peer :: Request -> ShortByteString
 peer = registrationPeer . requestConn
+
+-- | The request's parts that a report names.
+--
+-- [Cost]: copies.
+-- [Threads]: as for the parts themselves.
+failedRequest :: Request -> IO FailedRequest
+failedRequest request = FailedRequest <$> methodBytes request <*> target request <*> (fromRight Nothing <$> trySync (peerAddress (connectionOf (requestConn request))))
+
+-- | Tell of an exception that failed the request.
+--
+-- [Cost]: copies, and the hook.
+requestFailed :: Request -> SomeException -> IO ()
+requestFailed request e = failedRequest request >>= \failed -> settingFailed (requestSettings request) (Just failed) e
+{-# NOINLINE requestFailed #-}
 
 -- Bodies and replies -------------------------------------------------------------
 

@@ -108,7 +108,7 @@ withServerOn runtime settings make listeners = bracket open end
                 serviceFirstByte = settingHead settings,
                 serviceFailed = \e -> case fromException e of
                   Just ConnectionLost -> pure ()
-                  Nothing -> settingFailed settings e,
+                  Nothing -> settingFailed settings Nothing e,
                 servicePaused = settingPaused settings,
                 serviceLimit = settingConnections settings,
                 serviceCrowded = settingCrowded settings

@@ -21,6 +21,7 @@ module Heddle.Http.Settings
 where
 
 import Data.ByteString (ByteString)
+import Heddle.Http.FailedRequest
 import Heddle.Http.H2.Limits (Http2Limits, defaultHttp2Limits)
 import Heddle.Http.Parse (Limits (..), defaultLimits)
 import Heddle.Http.Status (Status, status400)
@@ -72,9 +73,9 @@ data Settings = Settings
     settingDiscard :: !Int,
     -- | How long idle connections are still answered after a drain began.
     settingGrace :: !Nanos,
-    -- | Called with the exception of a handler. A client that goes away, or whose body is
-    -- faulty, is not a failure.
-    settingFailed :: !(SomeException -> IO ()),
+    -- | Called with the exception of a handler and the request that it has failed, or without one for an exception of the
+    -- connection itself. A client that goes away, or whose body is faulty, is not a failure.
+    settingFailed :: !(Maybe FailedRequest -> SomeException -> IO ()),
     -- | Called at most once a minute when accepting pauses because descriptors have run out
     -- and no connection is idle.
     settingPaused :: !(Errno -> IO ()),
@@ -109,7 +110,7 @@ defaultSettings =
       settingReplyPace = Pace (seconds 30) 240,
       settingDiscard = 65536,
       settingGrace = seconds 1,
-      settingFailed = \e -> putErrorLine ("heddle-http: a request failed: " ++ describeException e),
+      settingFailed = \request e -> putErrorLine ("heddle-http: " ++ maybe "a connection failed: " (\r -> "a request failed: " ++ describeFailedRequest r ++ ": ") request ++ describeException e),
       settingPaused = \e -> putErrorLine ("heddle-http: accepting pauses: " ++ describeErrno e ++ ", and no connection is idle; raise the limit of open files (ulimit -n)"),
       settingHttp2 = True,
       settingHttp2Limits = defaultHttp2Limits,

@@ -183,7 +183,7 @@ finish serving outcome = do
       resume (servingWork resumed) saved
       readRef count >>= set (servingWork resumed) WorkSent
       for_ (failure r) $ \e -> do
-        unless (isInterruption e || isLost e) $ settingFailed (settingsOf resumed) e
+        unless (isInterruption e || isLost e) $ requestFailed (requestAt resumed (suspendedBegan saved)) e
         unless (isLost e) (giveUp resumed)
       logged resumed (requestAt resumed (suspendedBegan saved)) LoggedRequest status
       putAside resumed
@@ -209,7 +209,7 @@ atOnce serving quick = do
     (NoBody, ExpectNothing) -> do
       now <- freshNow (http2Registration (servingHttp2 serving))
       let request = requestAt serving now
-      made <- try (quick request)
+      made <- try (quick request >>= traverse evaluate)
       case made of
         Right (Just reply)
           | Sound <- checkReply reply -> do
@@ -254,7 +254,8 @@ handle serving bodied = do
           set ws WorkBodyBegan 0
           now <- freshNow (http2Registration (servingHttp2 serving))
           let request = requestAt serving now
-          reply <- try (unsafeUnmask (contextHandler (contextOf serving) request))
+          -- A reply that throws when it is looked at is the handler's failure.
+          reply <- try (unsafeUnmask (contextHandler (contextOf serving) request >>= evaluate))
           replied <- get ws WorkReplied
           outcome <- case reply of
             Right r
@@ -349,7 +350,7 @@ handlerFailed serving request e
     case fromException e of
       Just failure -> Settled <$ when (replied == 0) (bodyFailed failure)
       Nothing -> do
-        settingFailed (settingsOf serving) e
+        requestFailed request e
         if replied == 0 then answer serving request (plain status500 "The server failed to answer this request.") else pure Settled
   where
     bodyFailed = \case
@@ -373,17 +374,17 @@ logged :: Serving -> Request -> Logged -> Status -> IO ()
 logged serving request what status = case contextLog (contextOf serving) of
   Nothing -> pure ()
   -- It may run in the connection's thread, which must go on.
-  Just hook -> get (servingWork serving) WorkSent >>= \sent -> hook request what status sent `catchSync` settingFailed (settingsOf serving)
+  Just hook -> get (servingWork serving) WorkSent >>= \sent -> hook request what status sent `catchSync` requestFailed request
 
 -- Replies -------------------------------------------------------------------------
 
 answer :: Serving -> Request -> Reply -> IO Outcome
 answer serving request reply
   | Tunnel {} <- reply = answer serving request noTunnel
-  | Replied _ <- reply = failed500 serving (toException NotReplied) "The server failed to answer this request."
+  | Replied _ <- reply = failed500 serving request (toException NotReplied) "The server failed to answer this request."
   | otherwise = case checkReply reply of
     Sound -> answerSound serving request reply
-    Unsound e -> releaseReply reply >> failed500 serving e "The server made a malformed reply."
+    Unsound e -> releaseReply reply >> failed500 serving request e "The server made a malformed reply."
     -- What closes a connection of HTTP/1 is of no concern here.
     Amended make _ -> do
       when (mayReadBody reply) (beforeBody serving)
@@ -404,9 +405,9 @@ answerSound serving request reply
       Left e -> do
         begun <- get (servingWork serving) WorkPushed
         if begun == 0 && not (isInterruption e) && not (isLost e)
-          then failed500 serving e "The server failed to answer this request."
+          then failed500 serving request e "The server failed to answer this request."
           else do
-            unless (isInterruption e || isLost e || isBodyError e) $ settingFailed (settingsOf serving) e
+            unless (isInterruption e || isLost e || isBodyError e) $ requestFailed request e
             unless (isLost e) (giveUp serving)
             logged serving request LoggedRequest status
             if isInterruption e then throwIO e else pure Settled
@@ -421,9 +422,9 @@ isLost e = case fromException e of
   Nothing -> False
 
 -- Nothing of the reply was sent, so another can be.
-failed500 :: Serving -> SomeException -> ByteString -> IO Outcome
-failed500 serving e text = do
-  settingFailed (settingsOf serving) e
+failed500 :: Serving -> Request -> SomeException -> ByteString -> IO Outcome
+failed500 serving request e text = do
+  requestFailed request e
   Settled <$ refuse serving LoggedRequest status500 text
 
 -- The flag is that of 'send'. A handler that has returned may read the body in its stream, for which a client

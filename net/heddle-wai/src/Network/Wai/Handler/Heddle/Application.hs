@@ -96,4 +96,4 @@ applicationHandler settings application = handle
               pure (Replied Http.status500)
 
     -- A report that fails must not become a second failure.
-    report request e = void (trySync (settingsOnException settings request e))
+    report request e = void (trySync (getOnException settings request e))

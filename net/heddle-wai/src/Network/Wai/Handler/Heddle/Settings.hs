@@ -71,7 +71,6 @@ where
 import Control.Monad (when)
 import Data.ByteString (ByteString)
 import Data.ByteString.Builder (stringUtf8)
-import Data.ByteString.Char8 qualified as C
 import Data.Maybe (fromMaybe)
 import Data.Streaming.Network (HostPreference)
 import GHC.IO.Exception (IOErrorType (InvalidArgument, ResourceVanished))
@@ -83,7 +82,7 @@ import Heddle.Prim.Exception
 import Heddle.Prim.Message (putErrorLine)
 import Network.HTTP.Types qualified as H
 import Network.Socket (SockAddr (..), Socket)
-import Network.Wai (Request (rawPathInfo, requestMethod), Response, responseBuilder)
+import Network.Wai (Request (rawPathInfo, remoteHost, requestMethod), Response, responseBuilder)
 import Network.Wai.Handler.Heddle.Invalid
 import System.IO.Error (ioeGetErrorType)
 
@@ -94,7 +93,8 @@ type Port = Int
 data Settings = Settings
   { settingsPort :: !Port,
     settingsHost :: !HostPreference,
-    settingsOnException :: !(Maybe Request -> SomeException -> IO ()),
+    -- | 'Nothing' until it is set.
+    settingsOnException :: !(Maybe (Maybe Request -> SomeException -> IO ())),
     settingsOnExceptionResponse :: !(SomeException -> Response),
     -- | 'Nothing' until it is set: then no connection pays for the hooks.
     settingsOnOpen :: !(Maybe (SockAddr -> IO Bool)),
@@ -127,7 +127,7 @@ defaultSettings =
   Settings
     { settingsPort = 3000,
       settingsHost = "*4",
-      settingsOnException = defaultOnException,
+      settingsOnException = Nothing,
       settingsOnExceptionResponse = defaultOnExceptionResponse,
       settingsOnOpen = Nothing,
       settingsOnClose = Nothing,
@@ -166,7 +166,7 @@ engineSettings settings =
       Http.settingBodyPace = pace,
       Http.settingReplyPace = pace,
       Http.settingDiscard = maybe (maxBound `quot` 2) (max 0) (settingsMaximumBodyFlush settings),
-      Http.settingFailed = settingsOnException settings Nothing,
+      Http.settingFailed = maybe reported (\hook _ -> hook Nothing) (settingsOnException settings),
       Http.settingOpened = openedHook settings,
       Http.settingHttp2 = settingsHttp2 settings
     }
@@ -188,13 +188,16 @@ openedHook settings = case (settingsOnOpen settings, settingsOnClose settings) o
     wanted <- interruptible (maybe (pure True) ($ address) onOpen)
     pure (if wanted then Just (maybe (pure ()) ($ address) onClose) else Nothing)
 
--- | A line on the standard error, if 'defaultShouldDisplayException': the request's method and path, if
+-- | A line on the standard error, if 'defaultShouldDisplayException': the request's method, path and client, if
 -- there is one, and the exception. Queries may hold secrets and are left out.
 defaultOnException :: Maybe Request -> SomeException -> IO ()
-defaultOnException request e =
-  when (defaultShouldDisplayException e) (putErrorLine ("heddle-wai: " ++ foldMap named request ++ describeException e))
+defaultOnException request = reported (named <$> request)
   where
-    named r = C.unpack (requestMethod r) ++ " " ++ C.unpack (rawPathInfo r) ++ ": "
+    named r = Http.FailedRequest (requestMethod r) (rawPathInfo r) (Just (remoteHost r))
+
+reported :: Maybe Http.FailedRequest -> SomeException -> IO ()
+reported request e =
+  when (defaultShouldDisplayException e) (putErrorLine ("heddle-wai: " ++ foldMap ((++ ": ") . Http.describeFailedRequest) request ++ describeException e))
 
 -- | Whether an exception is worth a line: not if a client caused it, and not if the server threw it to
 -- end an application.
@@ -232,7 +235,7 @@ setHost x settings = settings {settingsHost = x}
 -- | What hears of exceptions: of applications, with the request, once each; of the server itself,
 -- without. A request that is refused before the application sees it is no exception here.
 setOnException :: (Maybe Request -> SomeException -> IO ()) -> Settings -> Settings
-setOnException x settings = settings {settingsOnException = x}
+setOnException x settings = settings {settingsOnException = Just x}
 
 -- | The response to an application's exception, if it had sent nothing yet.
 setOnExceptionResponse :: (SomeException -> Response) -> Settings -> Settings
@@ -374,7 +377,7 @@ getOnClose = fromMaybe (\_ -> pure ()) . settingsOnClose
 
 -- | What 'setOnException' set.
 getOnException :: Settings -> Maybe Request -> SomeException -> IO ()
-getOnException = settingsOnException
+getOnException = fromMaybe defaultOnException . settingsOnException
 
 -- | What 'setGracefulShutdownTimeout' set.
 getGracefulShutdownTimeout :: Settings -> Maybe Int
