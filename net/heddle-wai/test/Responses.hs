@@ -5,7 +5,7 @@
 module Responses (tests) where
 
 import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar)
-import Control.Exception (SomeException, catch, try)
+import Control.Exception (IOException, SomeException, catch, throwIO, try)
 import Control.Monad (forM_, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -135,7 +135,8 @@ tableHttp2 kind = testCase (kindName kind) $
   withHeddleSettings Heddle.defaultSettings application $ \ours -> withWarpServer application $ \theirs ->
     forM_ verbs $ \verb -> do
       (first, fields, body) <- byHttp2 ours verb `catch` \(e :: SomeException) -> unexpected "an answer of ours" (show e)
-      (theirFirst, theirFields, theirBody) <- byHttp2 theirs verb `catch` \(e :: SomeException) -> unexpected "an answer of Warp" (show e)
+      -- Warp 3.3 at times never answers a POST of HTTP/2 whose body it has not read.
+      (theirFirst, theirFields, theirBody) <- again 3 (byHttp2 theirs verb) `catch` \(e :: SomeException) -> unexpected "an answer of Warp" (show e)
       let what = C.unpack verb
       assertEqual (what ++ ": code") ("HTTP/2 " <> C.pack (show (kindCode kind)) <> " ") first
       assertEqual (what ++ ": body") (if verb == "HEAD" then "" else kindBody kind) body
@@ -143,6 +144,7 @@ tableHttp2 kind = testCase (kindName kind) $
       assertEqual (what ++ ": length") (C.pack . show <$> kindLength kind) (lookup "content-length" fields)
       assertEqual (what ++ ": no header of HTTP/1.1") [] [n | (n, _) <- fields, n `elem` ["connection", "transfer-encoding", "keep-alive"]]
   where
+    again tries act = act `catch` \(e :: IOException) -> if tries > (1 :: Int) then again (tries - 1) act else throwIO e
     application _ respond = respond (kindResponse kind)
     common fields = sort [h | h@(n, _) <- fields, n `notElem` ["date", "server", "content-length"]]
 
