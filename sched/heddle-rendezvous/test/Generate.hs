@@ -166,9 +166,9 @@ spoil = \case
   Mixed -> mistakes (frequency [(2, pure Reorder), (2, pure Drop), (2, pure Leave), (3, failures), (2, pure Regrant), (1, pure Double)])
   where
     disorder = frequency [(3, pure Reorder), (2, pure Drop), (1, pure Regrant)]
-    failures = frequency [(3, pure Raise), (1, pure Break), (2, pure Guard), (2, pure Leave)]
+    failures = frequency [(6, pure Raise), (2, pure Break), (4, pure Guard), (4, pure Leave), (1, pure Hang)]
 
-data Mistake = Reorder | Drop | Double | Leave | Raise | Break | Guard | Regrant
+data Mistake = Reorder | Drop | Double | Leave | Raise | Break | Guard | Regrant | Hang
 
 -- | Several, each at a random place.
 mistakes :: Gen Mistake -> Program -> Gen Program
@@ -218,6 +218,8 @@ make mistake x cs = case (mistake, cs) of
   (Raise, _) -> (if even x then Throw (x `mod` 5) else When (x `mod` 3) [Throw (x `mod` 5)]) : cs
   (Break, Send v _ : rest) | even x -> SendCrash v (x `mod` 5) : rest
   (Break, _) -> Crash (x `mod` 5) : cs
+  -- A search that waits for ever, often where something handles exceptions.
+  (Hang, _) -> (if even x then id else (: []) . Try CatchAll) [Leftmost [[New 0, Par [Branch [Grant 0 False True] False [Recv 0]]]]] ++ cs
   (Guard, _) -> Try (toEnum (x `mod` 5)) (take k cs) : drop k cs
   (Regrant, Par bs : rest) | (b, Branch g w body') : _ <- drop (x `mod` max 1 (length bs)) (zip [0 ..] bs) -> Par (take b bs ++ Branch (regrant g) (w /= (x `mod` 5 == 0)) body' : drop (b + 1) bs) : rest
   _ -> cs

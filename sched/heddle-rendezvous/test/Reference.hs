@@ -231,6 +231,8 @@ exec tid scope@(Scope env) d (c : cs) k = case c of
 catches :: Catch -> Exc -> Bool
 catches which e = case (which, e) of
   (_, Crashed _) -> False
+  -- A deadlock leaves the run, as it would without a search: 'Heddle.Rendezvous.Deadlock' is thrown by runs only.
+  (_, Hung _) -> False
   (CatchAll, _) -> True
   (CatchBoom, Boom _) -> True
   (CatchEnded, Ended _) -> True
@@ -272,7 +274,9 @@ search :: Tid -> Int -> [Tid -> Proc] -> (Either Failure (Maybe Int) -> Proc) ->
 search tid _ [] next m = resume tid (next (Right Nothing)) m
 search tid i (a : as) next m =
   let kid = tid ++ [Part i]
-   in resume kid (a kid) (block tid (InSearch i as next) m)
+      -- An earlier search of this thread had parts of the same names.
+      fresh = m {pars = Map.delete kid (pars m), holds = Map.delete kid (holds m)}
+   in resume kid (a kid) (block tid (InSearch i as next) fresh)
 
 branching :: Tid -> [Kid] -> (Either Failure [Int] -> Proc) -> Machine -> Machine
 branching tid kids next m0

@@ -160,6 +160,9 @@ newtype Closed a = Closed (forall s. Det s a)
 --
 -- [Cost]: a scope (64 bytes a capability, and 400) for each.
 -- [Blocks]: the branch, not the worker.
+-- [Throws]: what that computation throws. If it can never end, a 'Heddle.Rendezvous.Deadlock', which ends the run inside
+-- 'Uncaught' and, like an exception of pure code, is not caught by 'tryDet', neither here nor round a 'par' that this
+-- branch belongs to.
 leftmost :: [Closed (Maybe a)] -> Det s (Maybe a)
 leftmost searches = det $ \branch worker continue -> do
   tops <- mapM (const (newRef Nothing)) searches
