@@ -110,21 +110,19 @@ CHROOT ?=
 test-deb: ## install, run and purge the package of make deb in a clean Debian (root): make test-deb CHROOT=DIR
 	@scripts/test_deb.sh "$$(ls -t $(DEBDIR)/heddle_*.deb 2>/dev/null | head -n 1 || true)" $(CHROOT)
 
-# One suite (io, http-engine, command …), and in it the tests that tasty's pattern P names.
+# One suite (io, http-engine, command …), in it the tests that tasty's pattern P names, and other options of tasty.
 SUITE ?=
 P ?=
+TEST_OPTIONS ?=
+# How many suites run at once (empty: two, if there are two processors).
+TEST_JOBS ?=
 TEST = $(if $(filter command,$(SUITE)),heddle-test,heddle-$(SUITE)-test)
+RUN_TESTS = scripts/test.py $(if $(TEST_JOBS),--jobs $(TEST_JOBS)) $(if $(P),--pattern "$(P)") $(if $(TEST_OPTIONS),--options="$(TEST_OPTIONS)") $(abspath $(BUILDDIR))
 
 .PHONY: test
-test: setup $(CABAL_CONFIG) $(if $(SUITE),,build) ## run every test suite; the summary comes last. One: make test SUITE=io P=pattern
-ifeq ($(SUITE),)
-	@cabal build $(CABAL_FLAGS) all:tests
-	@scripts/test.sh cabal test $(CABAL_FLAGS:-j%=-j1) --keep-going --test-show-details=direct all
-	@HEDDLE_FIND="$$(cabal list-bin $(CABAL_FLAGS) exe:heddle)" cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct heddle-walk-find-test
-else
-	@cabal build $(CABAL_FLAGS) $(TEST)
-	@scripts/test.sh cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct $(if $(P),--test-options='-p "$(P)"') $(TEST)
-endif
+test: setup $(CABAL_CONFIG) $(if $(SUITE),,build) ## run every test suite, two at once; the summary comes last. One: make test SUITE=io P=pattern
+	@cabal build $(CABAL_FLAGS) $(if $(SUITE),$(TEST),all:tests)
+	@$(RUN_TESTS) $(if $(SUITE),$(TEST))
 
 # Packages whose suites need no browser: all but the command, the examples and the benchmarks.
 LIBRARIES = $(notdir $(patsubst %/,%,$(wildcard base/*/ sched/*/ measure/*/ net/*/ stream/*/ cluster/*/)))
@@ -136,7 +134,7 @@ build-libraries: $(CABAL_CONFIG)
 
 .PHONY: test-libraries
 test-libraries: build-libraries ## the suites of the libraries alone; SKIP=heddle-io leaves packages out
-	@scripts/test.sh cabal test $(CABAL_FLAGS:-j%=-j1) --keep-going --test-show-details=direct $(filter-out $(SKIP),$(LIBRARIES))
+	@$(RUN_TESTS) $(filter-out $(SKIP),$(LIBRARIES))
 
 .PHONY: test-debian13 test-sid
 test-debian13: ## make serve and make test in a clean Debian 13 (root): make test-debian13 CHROOT=DIR
