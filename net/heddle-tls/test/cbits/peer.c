@@ -1,5 +1,6 @@
 /* Peers that do what no Heddle program does: libssl with a blocking socket. Used by safe calls only. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/ssl.h>
@@ -14,6 +15,34 @@ static void patience(int fd)
     struct timeval t = { 20, 0 };
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
+}
+
+/* A call on a socket with such a limit ends when the process was stopped and goes on (signal(7)); it is made again. */
+static int stopped(SSL *ssl, int r)
+{
+    int interrupted = errno == EINTR, e = r > 0 ? SSL_ERROR_NONE : SSL_get_error(ssl, r);
+    return interrupted && (e == SSL_ERROR_WANT_READ || e == SSL_ERROR_WANT_WRITE);
+}
+
+static int shakes_hands(SSL *ssl)
+{
+    int r;
+    do errno = 0, r = SSL_do_handshake(ssl); while (stopped(ssl, r));
+    return r;
+}
+
+static int reads(SSL *ssl, void *p, int n)
+{
+    int r;
+    do errno = 0, r = SSL_read(ssl, p, n); while (stopped(ssl, r));
+    return r;
+}
+
+static int writes(SSL *ssl, const void *p, int n)
+{
+    int r;
+    do errno = 0, r = SSL_write(ssl, p, n); while (stopped(ssl, r));
+    return r;
 }
 
 static struct sockaddr_in local(int port)
@@ -38,12 +67,12 @@ int peer_key_updates(int port, int count, int every)
     if (!ssl || fd < 0) goto out;
     SSL_set_min_proto_version(ssl, TLS1_3_VERSION);
     patience(fd);
-    if (connect(fd, (struct sockaddr *)&a, sizeof a) || !SSL_set_fd(ssl, fd) || SSL_connect(ssl) != 1) goto out;
+    if (connect(fd, (struct sockaddr *)&a, sizeof a) || !SSL_set_fd(ssl, fd) || (SSL_set_connect_state(ssl), shakes_hands(ssl)) != 1) goto out;
     echoed = 0;
     for (int i = 1; i <= count; i++) {
-        if (!SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED) || SSL_do_handshake(ssl) != 1) goto out;
+        if (!SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED) || shakes_hands(ssl) != 1) goto out;
         if (i % every && i < count) continue;
-        if (SSL_write(ssl, "x", 1) != 1 || SSL_read(ssl, &b, 1) != 1) goto out;
+        if (writes(ssl, "x", 1) != 1 || reads(ssl, &b, 1) != 1) goto out;
         echoed++;
     }
 out:
@@ -66,12 +95,12 @@ int peer_tickets(int listening, const char *chain, const char *key, int count)
     if (fd < 0 || !ctx) goto out;
     patience(fd);
     if (SSL_CTX_use_certificate_chain_file(ctx, chain) != 1 || SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1) goto out;
-    if (!(ssl = SSL_new(ctx)) || !SSL_set_fd(ssl, fd) || SSL_accept(ssl) != 1) goto out;
+    if (!(ssl = SSL_new(ctx)) || !SSL_set_fd(ssl, fd) || (SSL_set_accept_state(ssl), shakes_hands(ssl)) != 1) goto out;
     for (int i = 0; i < count; i++)
-        if (!SSL_new_session_ticket(ssl) || SSL_do_handshake(ssl) != 1) goto out;
-    if (SSL_write(ssl, "x", 1) != 1) goto out;
+        if (!SSL_new_session_ticket(ssl) || shakes_hands(ssl) != 1) goto out;
+    if (writes(ssl, "x", 1) != 1) goto out;
     result = 0;
-    SSL_read(ssl, &b, 1);
+    reads(ssl, &b, 1);
 out:
     SSL_free(ssl);
     SSL_CTX_free(ctx);
@@ -93,13 +122,13 @@ long peer_reads(int port, long size, int ask, int segment)
     SSL_set_min_proto_version(ssl, TLS1_3_VERSION);
     patience(fd);
     if (segment && setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment)) goto out;
-    if (connect(fd, (struct sockaddr *)&a, sizeof a) || !SSL_set_fd(ssl, fd) || SSL_connect(ssl) != 1) goto out;
+    if (connect(fd, (struct sockaddr *)&a, sizeof a) || !SSL_set_fd(ssl, fd) || (SSL_set_connect_state(ssl), shakes_hands(ssl)) != 1) goto out;
     got = 0;
     for (int turn = 1; turn <= 2; turn++) {
-        if (ask == turn && (!SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED) || SSL_do_handshake(ssl) != 1)) goto out;
-        if (SSL_write(ssl, "x", 1) != 1) goto out;
+        if (ask == turn && (!SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED) || shakes_hands(ssl) != 1)) goto out;
+        if (writes(ssl, "x", 1) != 1) goto out;
         for (long most = turn == 1 ? size : size + 1; got < most;) {
-            int n = SSL_read(ssl, b, most - got > (long)sizeof b ? (int)sizeof b : (int)(most - got));
+            int n = reads(ssl, b, most - got > (long)sizeof b ? (int)sizeof b : (int)(most - got));
             if (n <= 0) goto out;
             got += n;
         }
