@@ -13,6 +13,7 @@ module FastCgiTest
     withFast,
     withFastOn,
     scgiServerWith,
+    scgiServerOf,
   )
 where
 
@@ -440,7 +441,11 @@ scgiServer = scgiServerWith (\fields body -> C.unlines (fields ++ [body]))
 
 -- | Answer one request by its names and values, in turn, and its body.
 scgiServerWith :: ([ByteString] -> ByteString -> ByteString) -> Int -> Peer -> IO ()
-scgiServerWith answer _ (Peer s _) = go ""
+scgiServerWith answer = scgiServerOf (\fields body -> "Status: 200 OK\r\nContent-Type: text/plain\r\n\r\n" <> answer fields body)
+
+-- | The same, with the head of the answer.
+scgiServerOf :: ([ByteString] -> ByteString -> ByteString) -> Int -> Peer -> IO ()
+scgiServerOf answer _ (Peer s _) = go ""
   where
     go bytes = case C.break (== ':') bytes of
       (size, rest)
@@ -451,7 +456,7 @@ scgiServerWith answer _ (Peer s _) = go ""
               fields = init (C.split '\0' block)
               len = maybe 0 fst (C.readInt (fields !! 1))
           body <- content len (B.drop (n + 2) rest)
-          sendAll s ("Status: 200 OK\r\nContent-Type: text/plain\r\n\r\n" <> answer fields body)
+          sendAll s (answer fields body)
       _ -> recv s 65536 >>= \more -> if B.null more then pure () else go (bytes <> more)
     content n got
       | B.length got >= n = pure got

@@ -15,6 +15,7 @@ import Heddle.IO (systemRuntime)
 import Heddle.Testkit.Descriptors
 import PoolTest qualified
 import RealPrograms qualified
+import SlowReaders qualified
 import SwallowedTest qualified
 import System.Environment (setEnv)
 import Test.Tasty (defaultMain, testGroup)
@@ -33,6 +34,7 @@ main = do
       CgiTest.tests,
       FastCgiTest.tests,
       PoolTest.tests,
+      SlowReaders.tests,
       SwallowedTest.tests,
       ContentTest.tests,
       RealPrograms.tests,

@@ -45,6 +45,7 @@ import Foreign.C.Types (CChar, CInt (..), CLong (..))
 import Foreign.Ptr (Ptr)
 import Heddle.Gateway.Answer
 import Heddle.Gateway.Attend (Attendances, withAttendances)
+import Heddle.Gateway.Backlog
 import Heddle.Gateway.Content
 import Heddle.Gateway.Environment
 import Heddle.Gateway.Failure
@@ -93,12 +94,18 @@ data CgiSettings = CgiSettings
     -- | The time between SIGTERM and SIGKILL.
     cgiGrace :: !Nanos,
     cgiLimits :: !AnswerLimits,
+    -- | How much of an answer is taken from the program when its client does not take it, so that a slow client does not occupy a
+    -- program. All answers may have 64 times as much.
+    --
+    -- [Units]: bytes.
+    cgiBuffer :: !Int,
     -- | Hears of the lines on standard error, and of what goes wrong.
     cgiTell :: !(String -> IO ()),
     cgiElsewhere :: !LocalRedirects
   }
 
--- | 64 programs and 256 waiting requests, for 10 seconds each; a minute of silence, an hour in all, two seconds of grace.
+-- | 64 programs and 256 waiting requests, for 10 seconds each; a minute of silence, an hour in all, two seconds of grace; 1 MB of an
+-- answer for a slow client.
 defaultCgiSettings :: ByteString -> CgiSettings
 defaultCgiSettings path =
   CgiSettings
@@ -114,6 +121,7 @@ defaultCgiSettings path =
       cgiTime = seconds 3600,
       cgiGrace = seconds 2,
       cgiLimits = defaultAnswerLimits,
+      cgiBuffer = 1048576,
       cgiTell = \_ -> pure (),
       cgiElsewhere = redirectClients
     }
@@ -127,7 +135,8 @@ data Cgi = Cgi
     cgiSlots :: !Slots,
     -- | Those that run, by a number each, and the next number.
     cgiRunning :: !(Ref (Int, IntMap Program)),
-    cgiAttendances :: !Attendances
+    cgiAttendances :: !Attendances,
+    cgiBacklog :: !Backlog
   }
 
 -- | Open the directory, run, and end the programs that still run.
@@ -146,7 +155,7 @@ withCgi runtime settings body = withAttendances runtime $ \attendances -> bracke
             if Errno (negate r) == ENOTDIR
               then Nothing <$ checked (C.unpack (cgiPath settings)) (B.useAsCString (cgiPath settings) (fmap fromIntegral . c_executable))
               else checked (C.unpack (cgiPath settings)) (pure r) >> pure Nothing
-      Cgi settings runtime directory <$> newSlots (cgiPrograms settings) (cgiQueue settings) <*> newRef (0, IntMap.empty) <*> pure attendances
+      Cgi settings runtime directory <$> newSlots (cgiPrograms settings) (cgiQueue settings) <*> newRef (0, IntMap.empty) <*> pure attendances <*> newBacklog (cgiBuffer settings)
     closing cgi = do
       (_, running) <- readRef (cgiRunning cgi)
       for_ running (endProgram (cgiGrace settings))
@@ -282,14 +291,16 @@ runProgram cgi place request script file = withContent request place asked >>= e
     settings = cgiSettings cgi
     name = "program " ++ C.unpack (scriptName script)
     refused failure = refusal failure <$ noteStatus request (failureStatus failure) <* cgiTell settings (name ++ " " ++ describeFailure failure)
-    relaying = RelaySettings (cgiSilence settings) (cgiLimits settings) (cgiTell settings) (cgiAttendances cgi)
+    relaying = RelaySettings (cgiSilence settings) (cgiLimits settings) (cgiTell settings) (cgiAttendances cgi) (cgiBacklog cgi)
     backend program =
       Backend
         { backendName = name,
           backendFeed = feedInput program,
           backendFed = closeInput program,
           backendReceive = receiveOutput program,
-          backendAbort = endProgram (cgiGrace settings) program
+          backendAbort = endProgram (cgiGrace settings) program,
+          -- It ends by itself, and then gives its place up.
+          backendRelease = pure ()
         }
     launch content variables = do
       deadline <- deadlineIn (cgiTime settings)

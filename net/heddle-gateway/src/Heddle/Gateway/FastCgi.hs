@@ -42,11 +42,13 @@ import Data.Char (isPrint)
 import Foreign.Ptr (castPtr)
 import Heddle.Gateway.Answer
 import Heddle.Gateway.Attend (Attendances, withAttendances)
+import Heddle.Gateway.Backlog
 import Heddle.Gateway.Cgi (LocalRedirects, redirectClients)
 import Heddle.Gateway.Content
 import Heddle.Gateway.Environment
 import Heddle.Gateway.Failure
 import Heddle.Gateway.FastCgi.Record
+import Heddle.Gateway.Lease
 import Heddle.Gateway.Place
 import Heddle.Gateway.Relay
 import Heddle.Gateway.Slots
@@ -87,13 +89,18 @@ data FastCgiSettings = FastCgiSettings
     -- | How long an application may be silent while its client is, too.
     fastSilence :: !Nanos,
     fastLimits :: !AnswerLimits,
+    -- | How much of an answer is taken from the application when its client does not take it, so that a slow client does not occupy a
+    -- connection. All answers may have 64 times as much.
+    --
+    -- [Units]: bytes.
+    fastBuffer :: !Int,
     -- | Hears of the lines on standard error, and of what goes wrong.
     fastTell :: !(String -> IO ()),
     fastElsewhere :: !LocalRedirects
   }
 
 -- | 64 connections and 256 waiting requests, for 10 seconds each; 5 seconds to connect; no connection kept, or for
--- a minute; a minute of silence.
+-- a minute; a minute of silence; 1 MB of an answer for a slow client.
 defaultFastCgiSettings :: [SockAddr] -> ByteString -> FastCgiSettings
 defaultFastCgiSettings addresses root =
   FastCgiSettings
@@ -110,6 +117,7 @@ defaultFastCgiSettings addresses root =
       fastKeepFor = seconds 60,
       fastSilence = seconds 60,
       fastLimits = defaultAnswerLimits,
+      fastBuffer = 1048576,
       fastTell = \_ -> pure (),
       fastElsewhere = redirectClients
     }
@@ -119,7 +127,8 @@ data FastCgi = FastCgi
   { fastSettings :: !FastCgiSettings,
     fastUpstreams :: !Upstreams,
     fastSlots :: !Slots,
-    fastAttendances :: !Attendances
+    fastAttendances :: !Attendances,
+    fastBacklog :: !Backlog
   }
 
 -- | Make the connections' pool, run, close them.
@@ -133,6 +142,7 @@ withFastCgi runtime settings body = withAttendances runtime $ \attendances -> br
         <$> newUpstreams runtime (fastAddresses settings) (fastConnect settings) (fastKeep settings) (fastKeepFor settings)
         <*> newSlots (fastConnections settings) (fastQueue settings)
         <*> pure attendances
+        <*> newBacklog (fastBuffer settings)
 
 -- | How many connections are in use.
 fastConnectionsUsed :: FastCgi -> IO Int
@@ -185,8 +195,9 @@ ask fast place request script = withContent request place asked >>= either refus
       if not granted
         then pure (refused TooBusy)
         else do
-          relayed <- exchange restore content variables False `onException` releaseSlot (fastSlots fast)
-          releaseSlot (fastSlots fast)
+          free <- once (releaseSlot (fastSlots fast))
+          relayed <- exchange restore free content variables False `onException` free
+          free
           pure $ case relayed of
             Answered reply -> pure reply
             NotAnswered failure -> refused failure
@@ -196,44 +207,56 @@ ask fast place request script = withContent request place asked >>= either refus
     settings = fastSettings fast
     name = "FastCGI " ++ C.unpack (scriptName script)
     refused failure = refusal failure <$ noteStatus request (failureStatus failure) <* fastTell settings (name ++ " " ++ describeFailure failure)
-    relaying = RelaySettings (fastSilence settings) (fastLimits settings) (fastTell settings) (fastAttendances fast)
-    exchange :: (IO Relayed -> IO Relayed) -> Content -> Variables -> Bool -> IO Relayed
-    exchange restore content variables fresh =
+    relaying = RelaySettings (fastSilence settings) (fastLimits settings) (fastTell settings) (fastAttendances fast) (fastBacklog fast)
+    exchange :: (IO Relayed -> IO Relayed) -> IO () -> Content -> Variables -> Bool -> IO Relayed
+    exchange restore free content variables fresh =
       connectTo (fastUpstreams fast) fresh >>= \case
         Left failure -> pure (NotAnswered failure)
         Right connected -> do
           noteForLog request "upstream_addr" (connectedAddress connected)
           words' <- newWords 3
-          relayed <- restore (converse content variables connected words') `onException` dropConnection (fastUpstreams fast) connected
-          fed <- atomicRead words' WordFed
-          when (fed == 1) (void (restore (relayed <$ awaitEnd connected words' relayed) `onException` dropConnection (fastUpstreams fast) connected))
-          ended <- atomicRead words' WordEnded
-          left <- readRef (connectedInput connected)
-          aborted <- isClosing (connectedTo connected)
-          if fed == 1 && ended == 1 && B.null left && not aborted then keepConnection (fastUpstreams fast) connected else dropConnection (fastUpstreams fast) connected
+          lease <- newLease
+          let dropped = settleLease lease (\_ -> dropConnection (fastUpstreams fast) connected)
+              settled = settleLease lease (give connected words')
+              released = do
+                given <- isSettled lease
+                unless given (awaitEnd connected words' >> settled)
+                free
+          relayed <- restore (converse content variables connected lease released words') `onException` dropped
+          given <- isSettled lease
+          unless given $ case relayed of
+            Answered _ -> void (restore (relayed <$ awaitEnd connected words') `onException` dropped)
+            _ -> pure ()
+          settled
           verb <- method request
           case relayed of
             -- A kept connection was closed as it was used: nothing has happened, so ask again.
-            NotAnswered EndedEarly | connectedReused connected && verb `elem` [MethodGet, MethodHead, MethodOptions] -> noteStatus request (failureStatus EndedEarly) >> exchange restore content variables True
+            NotAnswered EndedEarly | connectedReused connected && verb `elem` [MethodGet, MethodHead, MethodOptions] -> noteStatus request (failureStatus EndedEarly) >> exchange restore free content variables True
             _ -> pure relayed
     -- The content was all that was promised, but the application may still have to say that the request is over; before that
     -- the connection is of no use to another one.
-    awaitEnd connected words' = \case
-      Answered _ -> do
-        soon <- deadlineIn (milliseconds 100)
-        aborted <- isClosing (connectedTo connected)
-        unless aborted (void (receive fast name connected words' soon))
-      _ -> pure ()
-    converse content variables connected words' = do
+    awaitEnd connected words' = do
+      fed <- atomicRead words' WordFed
+      ended <- atomicRead words' WordEnded
+      aborted <- isClosing (connectedTo connected)
+      unless (fed == 0 || ended == 1 || aborted) $ deadlineIn (milliseconds 100) >>= void . receive fast name connected words'
+    -- Keep the connection if the exchange is over.
+    give connected words' aborted = do
+      fed <- atomicRead words' WordFed
+      ended <- atomicRead words' WordEnded
+      left <- readRef (connectedInput connected)
+      closing <- isClosing (connectedTo connected)
+      if fed == 1 && ended == 1 && B.null left && not (aborted || closing) then keepConnection (fastUpstreams fast) connected else dropConnection (fastUpstreams fast) connected
+    converse content variables connected lease released words' = do
       let bodied = hasBytes content
           beginning = renderOpening 1 Responder (fastKeep settings > 0) (fastVariables settings ++ variables) (not bodied)
       unless bodied (atomicWrite words' WordFed 1)
       patience <- deadlineIn (fastSilence settings)
       sent <- sendBy patience (connectedTo connected) beginning
       if sent
-        then relay relaying request content (backend connected words' bodied)
+        then relay relaying request content (backend connected lease released words' bodied)
         else pure (NotAnswered EndedEarly)
-    backend connected words' bodied =
+    backend connected lease released words' bodied =
       Backend
         { backendName = name,
           backendFeed = send (connectedTo connected) . renderStream Stdin 1,
@@ -241,7 +264,8 @@ ask fast place request script = withContent request place asked >>= either refus
             ended <- send (connectedTo connected) (renderEnd Stdin 1)
             when ended (atomicWrite words' WordFed 1),
           backendReceive = receive fast name connected words',
-          backendAbort = dropConnection (fastUpstreams fast) connected
+          backendAbort = abortLease lease (dropConnection (fastUpstreams fast) connected),
+          backendRelease = released
         }
 
 -- Send all; 'False' when the connection has failed. The reader's patience bounds it.

@@ -76,6 +76,7 @@ import Data.Word (Word64)
 import Foreign.Ptr (castPtr)
 import Heddle.Gateway.Ascii (lowered)
 import Heddle.Gateway.Attend
+import Heddle.Gateway.Backlog
 import Heddle.Gateway.Failure qualified as Gateway
 import Heddle.Gateway.Proxy.Address
 import Heddle.Gateway.Proxy.Announce

@@ -8,7 +8,8 @@
 --
 -- What CGI, FastCGI and SCGI have in common. While the handler's thread passes the program's output to the client, a
 -- second thread passes the request's body to the program, and then watches whether the client stays: each direction
--- flows at its own pace, and neither is ever in memory as a whole. A request without a body has no second thread, and one
+-- flows at its own pace, and neither is ever in memory as a whole, except that what a slow client has not taken of an answer waits there, up to
+-- a size ("Heddle.Gateway.Backlog"), so that it does not occupy the program. A request without a body has no second thread, and one
 -- whose body has been received before has one that only passes it on; when their program has been silent for 20 ms,
 -- "Heddle.Gateway.Attend" watches their client.
 --
@@ -27,7 +28,6 @@ module Heddle.Gateway.Relay
     refusal,
     noteStatus,
     GatewayError (..),
-    withHelper,
   )
 where
 
@@ -39,16 +39,16 @@ import Data.Foldable (traverse_)
 import Data.Maybe (fromMaybe)
 import Heddle.Gateway.Answer
 import Heddle.Gateway.Attend
+import Heddle.Gateway.Backlog
 import Heddle.Gateway.Content
 import Heddle.Gateway.Failure
+import Heddle.Gateway.Helper
 import Heddle.Http
 import Heddle.Http.Borrowed (noteForLog, noteUpstreamTime, requestConn)
 import Heddle.IO.Registration (Interest (..), hungUp, isClosing, waitUntil, wakeReader)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Exception
-import Heddle.Prim.Thread (forkMaskedOn, labelMe, myCapability)
-import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
 
 -- | A program that has been told of a request.
 data Backend = Backend
@@ -64,7 +64,12 @@ data Backend = Backend
     backendReceive :: !(Deadline -> IO Output),
     -- | The answer is wanted no more: the program is told, and 'backendReceive' and 'backendFeed' return soon.
     -- Idempotent; any thread.
-    backendAbort :: !(IO ())
+    --
+    -- It does nothing after 'backendRelease'.
+    backendAbort :: !(IO ()),
+    -- | The whole answer has come, though the client may not have taken it all: what answered can serve another request. Nothing
+    -- else is called afterwards but this and 'backendAbort'. Idempotent; it may wait for a moment.
+    backendRelease :: !(IO ())
   }
 
 -- | What came from a program.
@@ -86,7 +91,9 @@ data RelaySettings = RelaySettings
     -- | Told of what the client is not told.
     relayTell :: !(String -> IO ()),
     -- | Of the gateway.
-    relayAttendances :: !Attendances
+    relayAttendances :: !Attendances,
+    -- | Of the gateway, for clients that read slowly.
+    relayBacklog :: !Backlog
   }
 
 -- | What became of a request.
@@ -244,6 +251,32 @@ next settings backend exchange = do
           if later > now then go later else Failed TooLate <$ backendAbort backend
         other -> pure other
 
+-- What an output is to an answer of which so many bytes may still come.
+data Taken
+  = -- Nothing has come.
+    NoPiece
+  | -- Bytes, and how many may still come.
+    Piece !ByteString !Int
+  | -- The last bytes, and how many came beyond the promise.
+    LastPiece !ByteString !Int
+  | -- The end.
+    NoMore
+  | Broken !Failure
+
+-- 'maxBound' is for an answer without a length.
+takenAs :: Int -> Output -> Taken
+takenAs left = \case
+  Output bytes
+    | n >= left -> LastPiece (B.take left bytes) (n - left)
+    | otherwise -> Piece bytes (if left == maxBound then left else left - n)
+    where
+      n = B.length bytes
+  Finished
+    | left == maxBound || left == 0 -> NoMore
+    | otherwise -> Broken EndedEarly
+  Failed failure -> Broken failure
+  Silent -> NoPiece
+
 -- | Note for logs what a program or server has answered, or what its failure is answered with.
 --
 -- [Cost]: an allocation.
@@ -308,39 +341,75 @@ answer settings request backend (Deadline start) exchange = heading 0 B.empty
             _ | reset -> begun (Whole status fields' "")
             _ | silent -> begun (maybe (Stream status fields' nowhere) (\n -> StreamOf status fields' n nowhere) len)
             Just n
-              | B.length rest >= n -> do
-                r <- begun (Whole status fields' (B.take n rest))
-                if B.length rest > n then excess (B.length rest - n) else ending
-                pure r
-              | otherwise -> begun (StreamOf status fields' n (\writer -> piece writer rest >> content writer (n - B.length rest)))
+              | n == 0 -> begun (Whole status fields' "") <* surplus (B.length rest) Silent
+              | otherwise -> begun (StreamOf status fields' n (\writer -> if B.null rest then started writer n rest Nothing else flow writer n (Output rest)))
             Nothing ->
               -- A small answer is whole by now.
               atOnce >>= \case
-                Finished -> begun (Whole status fields' rest)
-                output -> begun (Stream status fields' (\writer -> piece writer rest >> flow writer maxBound output))
+                Finished -> release >> begun (Whole status fields' rest)
+                output -> begun (Stream status fields' (\writer -> started writer maxBound rest (Just output)))
     nowhere _ = pure ()
-    piece writer bytes = unless (B.null bytes) (writerPut writer bytes)
     atOnce = received settings backend exchange (Deadline 0)
-    -- What there is goes out together; before a wait, it goes out.
-    content writer n = atOnce >>= flow writer n
+    release = backendRelease backend
+    -- What there is goes out together; before a wait, it goes out. The first argument is offered before the output.
+    started writer left bytes output
+      | B.null bytes = maybe atOnce pure output >>= flow writer left
+      | otherwise = do
+        n <- writerOffer writer bytes
+        if n == B.length bytes then maybe atOnce pure output >>= flow writer left else behind writer left (B.drop n bytes) output
     flow :: Writer -> Int -> Output -> IO ()
-    flow writer n = \case
-      Output bytes
-        | B.length bytes > n -> piece writer (B.take n bytes) >> excess (B.length bytes - n)
-        | otherwise -> do
-          writerPut writer bytes
-          let left = if n == maxBound then n else n - B.length bytes
-          if left == 0 then ending else atOnce >>= flow writer left
-      Finished
-        | n == maxBound || n == 0 -> pure ()
-        | otherwise -> cut EndedEarly
-      Failed failure -> cut failure
-      Silent -> writerFlush writer >> next settings backend exchange >>= flow writer n
+    flow writer left output = case takenAs left output of
+      NoPiece -> do
+        sent <- writerTryFlush writer
+        if sent then next settings backend exchange >>= flow writer left else behind writer left B.empty Nothing
+      Piece bytes left' -> started writer left' bytes Nothing
+      LastPiece bytes more -> do
+        n <- writerOffer writer bytes
+        lastly writer (B.drop n bytes) more
+      NoMore -> release
+      Broken failure -> cut failure
+    -- All that was promised has come; the end should be next. If it is, nothing is held while the client takes the rest.
+    lastly writer rest more = do
+      output <- if more > 0 then pure Silent else atOnce
+      case output of
+        Finished -> release >> put writer rest
+        _ -> do
+          sent <- if B.null rest then writerTryFlush writer else pure False
+          room <- takesMore (relayBacklog settings)
+          if sent || not room
+            then put writer rest >> surplus more output
+            else passSlowly (relayBacklog settings) writer rest (pure B.empty) (surplus more output >> release)
+    -- The client does not take what there is.
+    behind writer left rest output = do
+      room <- takesMore (relayBacklog settings)
+      if not room
+        then put writer rest >> writerFlush writer >> maybe atOnce pure output >>= flow writer left
+        else do
+          state <- newRef (left, output, Nothing)
+          let pull = do
+                (n, given, over) <- readRef state
+                case over of
+                  Just _ -> pure B.empty
+                  Nothing -> maybe (next settings backend exchange) pure given >>= pulled n . takenAs n
+              pulled n = \case
+                NoPiece -> writeRef state (n, Nothing, Nothing) >> pull
+                Piece bytes n' -> bytes <$ writeRef state (n', Nothing, Nothing)
+                LastPiece bytes more -> bytes <$ writeRef state (0, Nothing, Just (surplus more Silent))
+                NoMore -> pure B.empty
+                Broken failure -> cut failure
+              end = readRef state >>= \(_, _, over) -> fromMaybe (pure ()) over
+          passSlowly (relayBacklog settings) writer rest pull (end >> release)
+    put writer bytes = unless (B.null bytes) (writerPut writer bytes)
     cut failure = backendAbort backend >> throwIO (GatewayError (backendName backend) failure)
-    -- All that was promised has come; the end should be next.
-    ending =
-      atOnce >>= \case
+    -- What was sent beyond the promise, of which so much has come, and this.
+    surplus more output
+      | more > 0 = excess more
+      | otherwise = case output of
         Output bytes -> excess (B.length bytes)
+        Silent ->
+          atOnce >>= \case
+            Output bytes -> excess (B.length bytes)
+            _ -> pure ()
         _ -> pure ()
     excess n = when (n > 0) $ do
       told "sent more than the Content-Length that it gave; the rest is dropped"
@@ -350,23 +419,3 @@ answer settings request backend (Deadline start) exchange = heading 0 B.empty
       next settings backend exchange >>= \case
         Output _ -> drain
         _ -> pure ()
-
--- | Run an action with another one in a thread of its own on the same capability, which is interrupted at the end. When
--- this returns or throws, that thread has ended.
---
--- [Cost]: a thread.
--- [Blocks]: as the action does.
--- [Masking]: the action runs in the caller's state; the helper unmasked.
-withHelper :: String -> IO () -> IO a -> IO a
-withHelper name helper action = mask $ \restore -> do
-  done <- newWaitCell
-  capability <- myCapability
-  thread <- forkMaskedOn capability $ \unmask -> do
-    labelMe (name ++ "/" ++ show capability)
-    r <- try (unmask helper)
-    either (\e -> unless (isAsynchronous e) (reportUncaught e)) pure r
-    unpark done
-  -- Finite: the helper parks interruptibly only, and its handlers do not park.
-  let stop = uninterruptibleMask_ (throwTo thread ThreadKilled >> park done)
-  r <- restore action `onException` stop
-  r <$ stop

@@ -33,10 +33,12 @@ import Data.Maybe (fromMaybe)
 import Foreign.Ptr (castPtr)
 import Heddle.Gateway.Answer
 import Heddle.Gateway.Attend (Attendances, withAttendances)
+import Heddle.Gateway.Backlog
 import Heddle.Gateway.Cgi (LocalRedirects, redirectClients)
 import Heddle.Gateway.Content
 import Heddle.Gateway.Environment
 import Heddle.Gateway.Failure
+import Heddle.Gateway.Lease
 import Heddle.Gateway.Place
 import Heddle.Gateway.Relay
 import Heddle.Gateway.Slots
@@ -65,12 +67,18 @@ data ScgiSettings = ScgiSettings
     -- | How long an application may be silent while its client is, too.
     scgiSilence :: !Nanos,
     scgiLimits :: !AnswerLimits,
+    -- | How much of an answer is taken from the application when its client does not take it, so that a slow client does not occupy a
+    -- connection. All answers may have 64 times as much.
+    --
+    -- [Units]: bytes.
+    scgiBuffer :: !Int,
     -- | Hears of what goes wrong.
     scgiTell :: !(String -> IO ()),
     scgiElsewhere :: !LocalRedirects
   }
 
--- | 64 connections and 256 waiting requests, for 10 seconds each; 5 seconds to connect; a minute of silence.
+-- | 64 connections and 256 waiting requests, for 10 seconds each; 5 seconds to connect; a minute of silence; 1 MB of an
+-- answer for a slow client.
 defaultScgiSettings :: [SockAddr] -> ByteString -> ScgiSettings
 defaultScgiSettings addresses root =
   ScgiSettings
@@ -83,6 +91,7 @@ defaultScgiSettings addresses root =
       scgiConnect = seconds 5,
       scgiSilence = seconds 60,
       scgiLimits = defaultAnswerLimits,
+      scgiBuffer = 1048576,
       scgiTell = \_ -> pure (),
       scgiElsewhere = redirectClients
     }
@@ -92,7 +101,8 @@ data Scgi = Scgi
   { scgiSettings :: !ScgiSettings,
     scgiUpstreams :: !Upstreams,
     scgiSlots :: !Slots,
-    scgiAttendances :: !Attendances
+    scgiAttendances :: !Attendances,
+    scgiBacklog :: !Backlog
   }
 
 -- | Run with applications.
@@ -106,6 +116,7 @@ withScgi runtime settings body = withAttendances runtime $ \attendances -> brack
         <$> newUpstreams runtime (scgiAddresses settings) (scgiConnect settings) 0 (seconds 0)
         <*> newSlots (scgiConnections settings) (scgiQueue settings)
         <*> pure attendances
+        <*> newBacklog (scgiBuffer settings)
 
 -- | How many connections are in use.
 scgiConnectionsUsed :: Scgi -> IO Int
@@ -135,8 +146,9 @@ scgiGateway scgi place request
       if not granted
         then pure (refused TooBusy)
         else do
-          relayed <- exchange restore content variables `onException` releaseSlot (scgiSlots scgi)
-          releaseSlot (scgiSlots scgi)
+          free <- once (releaseSlot (scgiSlots scgi))
+          relayed <- exchange restore free content variables `onException` free
+          free
           pure $ case relayed of
             Answered reply -> pure reply
             NotAnswered failure -> refused failure
@@ -148,19 +160,19 @@ scgiGateway scgi place request
     script = Script prefix (placeBelow place) (scgiRoot settings <> prefix) (scgiRoot settings)
     name = "SCGI " ++ C.unpack (placePath place)
     refused failure = refusal failure <$ noteStatus request (failureStatus failure) <* scgiTell settings (name ++ " " ++ describeFailure failure)
-    relaying = RelaySettings (scgiSilence settings) (scgiLimits settings) (scgiTell settings) (scgiAttendances scgi)
-    exchange restore content variables =
+    relaying = RelaySettings (scgiSilence settings) (scgiLimits settings) (scgiTell settings) (scgiAttendances scgi) (scgiBacklog scgi)
+    exchange restore free content variables =
       connectTo (scgiUpstreams scgi) True >>= \case
         Left failure -> pure (NotAnswered failure)
         Right connected -> do
           noteForLog request "upstream_addr" (connectedAddress connected)
-          relayed <- restore (converse content variables (connectedTo connected)) `onException` dropConnection (scgiUpstreams scgi) connected
+          relayed <- restore (converse free content variables (connectedTo connected)) `onException` dropConnection (scgiUpstreams scgi) connected
           relayed <$ dropConnection (scgiUpstreams scgi) connected
-    converse content variables registration = do
+    converse free content variables registration = do
       patience <- deadlineIn (scgiSilence settings)
       sent <- sendBy patience registration (opening (scgiVariables settings ++ variables))
       if sent
-        then relay relaying request content (backend registration)
+        then relay relaying request content (backend free registration)
         else pure (NotAnswered EndedEarly)
     -- The body's length comes first, and is always there.
     opening variables =
@@ -168,13 +180,15 @@ scgiGateway scgi place request
           pairs = ("CONTENT_LENGTH", len) : ("SCGI", "1") : [v | v@(n, _) <- variables, n `notElem` ["CONTENT_LENGTH", "SCGI"]]
           block = B.concat [B.concat [n, "\0", v, "\0"] | (n, v) <- pairs]
        in B.concat [C.pack (show (B.length block)), ":", block, ","]
-    backend registration =
+    backend free registration =
       Backend
         { backendName = name,
           backendFeed = send registration,
           backendFed = pure (),
           backendReceive = receive registration,
-          backendAbort = void (closeRegistration registration)
+          -- No other request uses the connection.
+          backendAbort = void (closeRegistration registration),
+          backendRelease = void (closeRegistration registration) >> free
         }
 
 -- Send all; 'False' when the connection has failed. The reader's patience bounds it.
