@@ -58,7 +58,7 @@ struct slot {
 };
 
 /* Memory of libnghttp2 that it has given back, by size; see heddle_h2_memory.c. */
-enum { POOL_CLASSES = 5 };
+enum { POOL_CLASSES = 9 };
 struct pool {
   struct free_block *free[POOL_CLASSES];
   uint8_t *region; /* pages for the large blocks that are made with the session */
@@ -68,8 +68,8 @@ struct pool {
 
 /* How a stream that is not open any more ended. */
 struct past {
-  int32_t id;
-  int by_client; /* it has sent END_STREAM or RST_STREAM */
+  uint32_t id : 31;
+  uint32_t by_client : 1; /* it has sent END_STREAM or RST_STREAM */
 };
 
 /* Where the input is within a frame. */

@@ -10,6 +10,7 @@
  * touched cost nothing.
  */
 #include "heddle_h2.h"
+#include <malloc.h>
 #include <sched.h>
 #include <sys/mman.h>
 
@@ -53,25 +54,29 @@ static void give_region(uint8_t *region) {
   unlock_regions();
 }
 
-/* Before every block; 16 bytes, so that the block keeps malloc's alignment. */
-struct block_head {
-  uint64_t class;
-  uint64_t size; /* of a block of class POOL_CLASSES, which is malloc's */
-};
-
 struct free_block {
   struct free_block *next;
 };
 
-static size_t size_of(size_t class) { return (size_t)64 << class; }
+/* Blocks have the sizes of malloc's, whose own word before each of them tells the size: 24, 56, 88 and so on up to 248, which is where
+ * the entries of header tables lie, of which an idle session keeps some dozens, and 536. Larger ones are not kept. */
+enum { LEAST_BLOCK = 24, STEP = 32, SMALL_CLASSES = POOL_CLASSES - 1, MOST_SMALL = LEAST_BLOCK + STEP * (SMALL_CLASSES - 1), MOST_KEPT = 536 };
 
-static size_t class_of(size_t size) {
-  size_t class = 0;
-  while (class < POOL_CLASSES && size_of(class) < size) class++;
-  return class;
+static size_t size_of(size_t class) { return class < SMALL_CLASSES ? LEAST_BLOCK + STEP * class : MOST_KEPT; }
+
+/* The class of blocks in which there is room for so much, or POOL_CLASSES. */
+static size_t class_for(size_t size) {
+  if (size <= LEAST_BLOCK) return 0;
+  if (size <= MOST_SMALL) return (size - LEAST_BLOCK + STEP - 1) / STEP;
+  return size <= MOST_KEPT ? SMALL_CLASSES : POOL_CLASSES;
 }
 
-static struct block_head *head_of(void *block) { return (struct block_head *)block - 1; }
+/* The class that a block with this room belongs to: malloc may have given more than was asked. */
+static size_t class_with(size_t room) {
+  if (room >= 2 * MOST_KEPT || room < LEAST_BLOCK) return POOL_CLASSES;
+  if (room >= MOST_KEPT) return SMALL_CLASSES;
+  return room >= MOST_SMALL ? SMALL_CLASSES - 1 : (room - LEAST_BLOCK) / STEP;
+}
 
 /* The part of the region that is for a block of this size, unless it is in use. Only blocks that are made with the session are
  * looked at: they are libnghttp2's memory for frames and its table of streams. */
@@ -98,18 +103,12 @@ static void *allocate(size_t size, void *user) {
     void *block = from_region(pool, size);
     if (block) return block;
   }
-  size_t class = class_of(size);
-  if (class < POOL_CLASSES && pool->free[class]) {
-    struct free_block *block = pool->free[class];
-    pool->free[class] = block->next;
-    return block;
-  }
-  size_t room = class < POOL_CLASSES ? size_of(class) : size;
-  if (room > SIZE_MAX - sizeof(struct block_head)) return NULL;
-  struct block_head *head = malloc(sizeof *head + room);
-  if (!head) return NULL;
-  *head = (struct block_head){class, room};
-  return head + 1;
+  size_t class = class_for(size);
+  if (class == POOL_CLASSES) return malloc(size);
+  struct free_block *block = pool->free[class];
+  if (!block) return malloc(size_of(class));
+  pool->free[class] = block->next;
+  return block;
 }
 
 static void give_back(void *block, void *user) {
@@ -119,14 +118,14 @@ static void give_back(void *block, void *user) {
     *(block == pool->region ? &pool->frames_used : &pool->streams_used) = 0;
     return;
   }
-  struct block_head *head = head_of(block);
-  if (head->class == POOL_CLASSES) {
-    free(head);
+  size_t class = class_with(malloc_usable_size(block));
+  if (class == POOL_CLASSES) {
+    free(block);
     return;
   }
   struct free_block *freed = block;
-  freed->next = pool->free[head->class];
-  pool->free[head->class] = freed;
+  freed->next = pool->free[class];
+  pool->free[class] = freed;
 }
 
 static void *allocate_zeroed(size_t count, size_t size, void *user) {
@@ -138,7 +137,7 @@ static void *allocate_zeroed(size_t count, size_t size, void *user) {
 static void *reallocate(void *block, size_t size, void *user) {
   struct pool *pool = user;
   if (!block) return allocate(size, user);
-  size_t room = in_region(pool, block) ? (block == pool->region ? FRAMES : STREAMS) : head_of(block)->size;
+  size_t room = in_region(pool, block) ? (block == pool->region ? FRAMES : STREAMS) : malloc_usable_size(block);
   if (size <= room) return block;
   void *larger = allocate(size, user);
   if (!larger) return NULL;
@@ -154,7 +153,7 @@ void heddle_h2_empty_pool(struct pool *pool) {
     while (pool->free[class]) {
       struct free_block *block = pool->free[class];
       pool->free[class] = block->next;
-      free(head_of(block));
+      free(block);
     }
 }
 
