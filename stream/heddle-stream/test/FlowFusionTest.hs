@@ -16,6 +16,7 @@ import GHC.Exts (lazy)
 import Heddle.Flow (Flow, Sink, Source, into, run, (>->), (|>))
 import Heddle.Flow qualified as Flow
 import Heddle.Flow.Internal.Types (And, Next, Seen, Start, Stop)
+import Heddle.Testkit.Judging (whenOptimised)
 import System.Info (compilerVersion)
 import System.Mem (getAllocationCounter, performMajorGC)
 import System.Timeout (timeout)
@@ -96,37 +97,39 @@ tests :: TestTree
 tests =
   testGroup
     "fusion"
-    [ testGroup
-        "nothing of these is left in the code"
-        [ inspected "four stages" fourTypes,
-          inspected "four stages: dictionaries" fourClasses,
-          inspected "a loop in the loop" fiveTypes,
-          inspected "a loop in the loop: dictionaries" fiveClasses,
-          inspected "composed from the other end" fromTheEndTypes,
-          inspected "composed from the other end: dictionaries" fromTheEndClasses,
-          inspected "across modules" elsewhereTypes,
-          inspected "across modules: dictionaries" elsewhereClasses,
-          inspected "actions" actionsTypes,
-          inspected "actions: dictionaries" actionsClasses,
-          inspected "zip" zippedTypes,
-          inspected "zip: dictionaries" zippedClasses,
-          inspected "states" statesTypes,
-          inspected "states: dictionaries" statesClasses
-        ],
-      testGroup
-        "no bytes for an element"
-        [ testCase "four stages" (free four),
-          testCase "a loop in the loop" (bytesEach (since94 16) five),
-          testCase "composed from the other end" (bytesEach (since94 16) fromTheEnd),
-          testCase "across modules" (bytesEach (since94 16) elsewhere),
-          testCase "actions" (free actions),
-          testCase "zip" (free zipped),
-          testCase "states" (free states),
-          testCase "maybe" (free maybes),
-          testCase "two sinks" (free (fmap fst . sideBySide)),
-          testCase "three sinks" (bytesEach (since94 56) (fmap (\(s, _, _) -> s) . threeAbreast)),
-          testCase "loops in loops" (bytesEach (since94 16) nested)
-        ],
+    [ whenOptimised $
+        testGroup
+          "nothing of these is left in the code"
+          [ inspected "four stages" fourTypes,
+            inspected "four stages: dictionaries" fourClasses,
+            inspected "a loop in the loop" fiveTypes,
+            inspected "a loop in the loop: dictionaries" fiveClasses,
+            inspected "composed from the other end" fromTheEndTypes,
+            inspected "composed from the other end: dictionaries" fromTheEndClasses,
+            inspected "across modules" elsewhereTypes,
+            inspected "across modules: dictionaries" elsewhereClasses,
+            inspected "actions" actionsTypes,
+            inspected "actions: dictionaries" actionsClasses,
+            inspected "zip" zippedTypes,
+            inspected "zip: dictionaries" zippedClasses,
+            inspected "states" statesTypes,
+            inspected "states: dictionaries" statesClasses
+          ],
+      whenOptimised $
+        testGroup
+          "no bytes for an element"
+          [ testCase "four stages" (free four),
+            testCase "a loop in the loop" (bytesEach (since94 16) five),
+            testCase "composed from the other end" (bytesEach (since94 16) fromTheEnd),
+            testCase "across modules" (bytesEach (since94 16) elsewhere),
+            testCase "actions" (free actions),
+            testCase "zip" (free zipped),
+            testCase "states" (free states),
+            testCase "maybe" (free maybes),
+            testCase "two sinks" (free (fmap fst . sideBySide)),
+            testCase "three sinks" (bytesEach (since94 56) (fmap (\(s, _, _) -> s) . threeAbreast)),
+            testCase "loops in loops" (bytesEach (since94 16) nested)
+          ],
       testGroup
         "safe points"
         [ testCase "an endless flow is timed out" timedOut,

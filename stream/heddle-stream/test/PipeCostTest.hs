@@ -5,6 +5,7 @@ import Control.Monad (void)
 import Data.IORef
 import Heddle.Pipe (Pipe, Void, await, yield, (.|))
 import Heddle.Pipe qualified as Pipe
+import Heddle.Testkit.Judging (whenOptimised)
 import System.Mem (getAllocationCounter)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
@@ -16,7 +17,7 @@ tests :: TestTree
 tests =
   testGroup
     "pipe cost"
-    [ testCase "a hop: 64 bytes" $ do
+    [ whenOptimised . testCase "a hop: 64 bytes" $ do
         one <- bytes (source 10000 .| sink)
         two <- bytes (source 10000 .| opaque .| sink)
         ten <- bytes (foldl (.|) (source 10000) (replicate 10 opaque) .| sink)
@@ -24,7 +25,7 @@ tests =
         below 66 ((two - one) `div` 10000)
         below 66 ((ten - one) `div` 100000)
         below 66 ((right - one) `div` 100000),
-      testCase "a hop inside a bracket: the same" $ do
+      whenOptimised . testCase "a hop inside a bracket: the same" $ do
         one <- bytes (source 10000 .| sink)
         two <- bytes (source 10000 .| Pipe.bracketP (pure ()) pure (const opaque) .| sink)
         below 66 ((two - one) `div` 10000),

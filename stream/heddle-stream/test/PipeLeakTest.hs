@@ -10,13 +10,14 @@ import Data.IORef
 import GHC.Stats (gc, gcdetails_live_bytes, getRTSStats)
 import Heddle.Pipe (Pipe, Void, await, yield, (.|), (.||))
 import Heddle.Pipe qualified as Pipe
+import Heddle.Testkit.Judging (whenOptimised)
 import System.Mem (performMajorGC)
 import Test.Tasty (DependencyType (..), TestTree, after, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase)
 
 tests :: TestTree
 tests =
-  testGroup "pipe leaks" . inTurn $
+  whenOptimised . testGroup "pipe leaks" . inTurn $
     [ flat "a source shared by two runs" shared,
       flat "a list in place" (\look -> Pipe.each [1 .. size] .| looking look .| Pipe.drain),
       flat "mapM_ over a range (conduit #370)" (\look -> mapM_ yield [1 .. size] .| looking look .| Pipe.drain),
