@@ -8,7 +8,7 @@ module ControllerCommand
   )
 where
 
-import Control.Monad (unless, void)
+import Control.Monad (unless)
 import Data.ByteString.Char8 qualified as C
 import Data.IntMap.Strict qualified as IntMap
 import Heddle.Http qualified as Http
@@ -19,7 +19,7 @@ import Heddle.OpenFlow.Hosts (forgetOlder, newHosts)
 import Heddle.OpenFlow.Learning
 import Heddle.OpenFlow.Northbound
 import Heddle.OpenFlow.Topology
-import Heddle.Prim.Atomic (modifyRef, newRef, newWords, readRef)
+import Heddle.Prim.Atomic (fetchAdd, modifyRef, newRef, newWords, readRef)
 import Heddle.Prim.Clock
 import Heddle.Prim.Exception (IOException, displayException, finally, try)
 import Heddle.Prim.Message (putErrorLine)
@@ -27,6 +27,7 @@ import Heddle.Prim.Thread (getCapabilities, getProcessors, labelMe, setCapabilit
 import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
 import Heddle.Scope qualified as Scope
 import Heddle.Serve (ListenPlace (..), ListenSpec (..), Protocol (..), parseListen, renderListen)
+import Heddle.Serve.Signal (ignoreSignal, onSignals, sigINT, sigPIPE, sigTERM)
 import Heddle.Timer (sleepFor)
 import Heddle.Tls (defaultTlsConfig, loadSite, newTlsListener, pemFiles, selfSignedPair, tlsOpening)
 import Network.Socket (SockAddr)
@@ -35,7 +36,6 @@ import Resolving (resolveHost)
 import System.Exit (ExitCode (..), exitWith)
 import System.IO (BufferMode (..), hFlush, hIsTerminalDevice, hPutStr, hSetBuffering, stderr, stdout)
 import System.Posix.Process (exitImmediately)
-import System.Posix.Signals (Handler (..), installHandler, sigINT, sigPIPE, sigTERM)
 
 data App = LearningApp | HubApp | TopologyApp
   deriving stock (Eq)
@@ -115,7 +115,9 @@ run chosen = do
   terminal <- hIsTerminalDevice stderr
   logsThere <- hIsTerminalDevice stdout
   stop <- newWaitCell
-  let onSignal = unpark stop
+  stops <- newWords 1
+  let -- A second signal ends the process at once.
+      onStop = fetchAdd stops 0 1 >>= \before -> if before == 0 then unpark stop else exitImmediately (ExitFailure 1)
       config =
         defaultConfig
           { configAddress = address,
@@ -124,9 +126,8 @@ run chosen = do
               -- In one write: another stream's would come before or after it.
               putStrLn ((if terminal && logsThere then "\r\ESC[K" else "") ++ renderEvent event)
           }
-  void (installHandler sigPIPE Ignore Nothing)
-  -- Not a second time: a second signal ends the process at once.
-  mapM_ (\s -> installHandler s (CatchOnce (onSignal >> void (installHandler s (Catch (exitImmediately (ExitFailure 1))) Nothing))) Nothing) [sigTERM, sigINT]
+  ignoreSignal sigPIPE
+  onSignals [(signal, onStop) | signal <- [sigTERM, sigINT]]
   result <- try $
     withRuntime IO.defaultConfig $ \runtime ->
       withApp chosen $ \handlers ->

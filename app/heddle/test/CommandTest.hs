@@ -20,7 +20,7 @@ import System.Info (arch, compilerName, fullCompilerVersion)
 import System.Posix.Files (setFileMode)
 import System.Posix.Signals
 import System.Posix.User (getEffectiveUserID)
-import System.Process (CreateProcess (..), StdStream (..), proc, terminateProcess, withCreateProcess)
+import System.Process (StdStream (..))
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
@@ -300,18 +300,11 @@ signals =
   ]
     ++ [ testCase "interruptedReadMadeTheServerDeaf: reads that are interrupted lose no signal" $
            withSite $ \d -> withProgram (["serve", d, "--cores", "1", "--access-log", d </> "log"] ++ free) $ \program -> do
-             let traced = do
-                   tasks <- listDirectory ("/proc/" ++ show (programPid program) ++ "/task")
-                   and <$> traverse (\task -> notElem "TracerPid:\t0" . lines . C.unpack <$> C.readFile ("/proc/" ++ show (programPid program) ++ "/task/" ++ task ++ "/status")) tasks
-                 -- Every second read, the next one included.
-                 strace = proc "strace" ["-f", "-qq", "-o", "/dev/null", "-e", "trace=read", "-e", "inject=read:error=EINTR:when=1+2", "-p", show (programPid program)]
-             withCreateProcess strace {std_in = NoStream, std_out = NoStream, std_err = NoStream} $ \_ _ _ tracer -> do
-               _ <- eventually "strace to be attached" traced id
+             withReadsInterrupted program $ do
                forM_ [sigUSR1, sigHUP, sigUSR1] (signal program)
                serves program
                signal program sigTERM
-               ends program >>= (@?= ExitSuccess)
-               terminateProcess tracer,
+               ends program >>= (@?= ExitSuccess),
          testCase "a slow reader of a big file gets all of it" $
            withBig $ \d -> withProgram (["serve", d] ++ free) $ \program -> do
              withClient (addressOf program) $ \client -> withClient (addressOf program) $ \idle -> do

@@ -39,6 +39,7 @@ tests =
       testCase "ofbench without a controller" noController,
       testCase "a controller's address in use" addressInUse,
       testCase "options that are wrong" wrongOptions,
+      testCase "interruptedReadMadeTheControllerDeaf: TERM and INT" deafened,
       testCase "on a terminal: a status line, cleared before each line of the log; none with --quiet" onTerminal
     ]
 
@@ -285,3 +286,11 @@ onTerminal = do
         child <- runTool "pgrep" ["-P", show (programPid program)]
         forM_ (lines (C.unpack (endedOut child))) $ \pid -> signalProcess sigTERM (read pid)
         void (ends program)
+
+-- GHC's own thread for signals ends at an interrupted read.
+deafened :: IO ()
+deafened = forM_ [sigTERM, sigINT] $ \s ->
+  withController [] $ \program _ -> withReadsInterrupted program $ do
+    signal program s
+    ends program >>= (@?= ExitSuccess)
+    programOut program >>= contains "Stopped."

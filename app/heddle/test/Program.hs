@@ -13,6 +13,7 @@ module Program
     ends,
     children,
     visiting,
+    withReadsInterrupted,
 
     -- * Programs that end by themselves
     runTool,
@@ -39,7 +40,7 @@ import GHC.Clock (getMonotonicTime)
 import Heddle.Testkit.HttpClient (Client, say, withClient)
 import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr (..), tupleToHostAddress)
-import System.Directory (findExecutable, removePathForcibly)
+import System.Directory (findExecutable, listDirectory, removePathForcibly)
 import System.Environment (getEnvironment)
 import System.Exit (ExitCode (..))
 import System.IO (Handle, hClose)
@@ -222,3 +223,15 @@ readPid path = fromIntegral . (read :: String -> Int) . C.unpack <$> C.readFile 
 -- | End the process whose id a file has, if there is one: a successor is not a child of the test.
 endOf :: FilePath -> IO ()
 endOf path = void (try (readPid path >>= signalProcess sigKILL) :: IO (Either SomeException ()))
+
+-- | Let every second read of a program fail with EINTR, the next one included, while the action runs. Needs strace.
+withReadsInterrupted :: Program -> IO a -> IO a
+withReadsInterrupted program act =
+  withCreateProcess strace {std_in = NoStream, std_out = NoStream, std_err = NoStream} $ \_ _ _ tracer -> do
+    _ <- eventually "strace to be attached" traced id
+    act <* terminateProcess tracer
+  where
+    strace = proc "strace" ["-f", "-qq", "-o", "/dev/null", "-e", "trace=read", "-e", "inject=read:error=EINTR:when=1+2", "-p", show (programPid program)]
+    traced = do
+      tasks <- listDirectory ("/proc/" ++ show (programPid program) ++ "/task")
+      and <$> traverse (\task -> notElem "TracerPid:\t0" . lines . C.unpack <$> C.readFile ("/proc/" ++ show (programPid program) ++ "/task/" ++ task ++ "/status")) tasks

@@ -138,7 +138,6 @@ import Heddle.Serve.Held (withHolder)
 import Heddle.Serve.HostName (HostPattern (..), parseHost, renderHost)
 import Heddle.Serve.Identity
 import Heddle.Serve.Inherited
-import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Judge
 import Heddle.Serve.Keeper
 import Heddle.Serve.Listen
@@ -157,6 +156,7 @@ import Heddle.Serve.Process
 import Heddle.Serve.Reload
 import Heddle.Serve.Routes
 import Heddle.Serve.Shared (newShared)
+import Heddle.Serve.Signal
 import Heddle.Serve.Signals (handleSignals)
 import Heddle.Serve.Site
 import Heddle.Serve.Sites

@@ -39,7 +39,7 @@ module Heddle.Serve.Internal
     module Heddle.Serve.Hosts,
     module Heddle.Serve.Identity,
     module Heddle.Serve.Inherited,
-    module Heddle.Serve.Internal.Signal,
+    module Heddle.Serve.Signal,
     module Heddle.Serve.IsoTime,
     module Heddle.Serve.Judge,
     module Heddle.Serve.Listen,
@@ -107,7 +107,6 @@ import Heddle.Serve.HostName
 import Heddle.Serve.Hosts
 import Heddle.Serve.Identity
 import Heddle.Serve.Inherited
-import Heddle.Serve.Internal.Signal
 import Heddle.Serve.IsoTime
 import Heddle.Serve.Judge
 import Heddle.Serve.Listen
@@ -135,6 +134,7 @@ import Heddle.Serve.Root
 import Heddle.Serve.Routes
 import Heddle.Serve.Shared
 import Heddle.Serve.Site
+import Heddle.Serve.Signal
 import Heddle.Serve.Sites
 import Heddle.Serve.Static
 import Heddle.Serve.Status

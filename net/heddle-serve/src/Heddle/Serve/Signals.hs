@@ -14,7 +14,7 @@ where
 
 import Heddle.Prim.Atomic
 import Heddle.Prim.File (closeFile, openFile, readOnly)
-import Heddle.Serve.Internal.Signal
+import Heddle.Serve.Signal
 
 -- | The first signal to stop, the second one, the one to open logs again, the one to load the configuration again, and the one
 -- to start a successor.

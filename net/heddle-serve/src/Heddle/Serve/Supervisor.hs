@@ -39,7 +39,7 @@ import Heddle.Prim.Clock
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (fork, nap)
 import Heddle.Prim.WaitCell
-import Heddle.Serve.Internal.Signal
+import Heddle.Serve.Signal
 import Heddle.Serve.Signals (handleSignals)
 import System.Environment (lookupEnv, unsetEnv)
 import System.Exit (ExitCode (..))

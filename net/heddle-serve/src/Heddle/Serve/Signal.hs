@@ -1,16 +1,14 @@
-{-# OPTIONS_HADDOCK not-home #-}
-
 -- |
--- Module      : Heddle.Serve.Internal.Signal
--- Description : The signals that the server handles
--- Stability   : internal, exempt from the version policy
+-- Module      : Heddle.Serve.Signal
+-- Description : Signals that a server handles
+-- Stability   : stable
 --
 -- A handler runs in a Haskell thread of its own. The signals do not come by GHC's event manager, which an interrupted read can end;
 -- see @cbits/heddle_signal.c@.
 --
 -- Cost: an OS thread, which waits, once a signal is handled.
 -- Owner: the process, which has one handler for each signal.
-module Heddle.Serve.Internal.Signal
+module Heddle.Serve.Signal
   ( onSignals,
     ignoreSignal,
     ignoredSignal,
@@ -81,7 +79,7 @@ actions = unsafeGlobal (newRef [])
 ignoreSignal :: Signal -> IO ()
 ignoreSignal signal = void (installHandler signal Ignore Nothing)
 
--- | Whether the process ignores a signal, as a program started by @nohup@ ignores SIGHUP. GHC's
+-- | Ask whether the process ignores a signal, as a program started by @nohup@ ignores SIGHUP. GHC's
 -- runtime knows only the handlers that it installed itself, so this asks the kernel.
 --
 -- [Blocks]: reads @\/proc@; 'False' where that is missing.
