@@ -12,7 +12,7 @@ import Data.List (isInfixOf, isPrefixOf, sort)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Program
-import System.Directory (createDirectory, doesPathExist, listDirectory, renameFile)
+import System.Directory (createDirectory, doesPathExist, listDirectory, removePathForcibly, renameFile)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
 import System.Posix.Signals
@@ -91,6 +91,17 @@ tests =
           replicateM_ 10 (get program)
           signalProcess sigTERM after
           forM_ (after : new) $ \pid -> eventually "its end" (gone pid) id,
+      testCase "aSuccessorThatFailedTookThePidFile: the file stays that of the process that goes on" $
+        withDirectory $ \d -> do
+          createDirectory (d </> "logs")
+          withProgram (["serve", d, "--processes", "2", "--pid-file", d </> "pid", "--access-log", d </> "logs" </> "log"] ++ free) $ \program -> do
+            before <- readPid (d </> "pid")
+            -- Workers open the log, and cannot.
+            removePathForcibly (d </> "logs")
+            forM_ [1 :: Int, 2] $ \n -> do
+              signal program sigUSR2
+              _ <- eventually "the successor to fail" (programErr program) ((== n) . length . filter ("so this process goes on" `isInfixOf`) . lines)
+              readPid (d </> "pid") >>= (@?= before),
       testCase "a Unix socket's file stays while workers come and go, and goes with the supervisor" $
         withDirectory $ \d -> do
           writeFile (d </> "index.html") "hello"

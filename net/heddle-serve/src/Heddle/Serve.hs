@@ -115,7 +115,7 @@ import Data.Maybe (catMaybes, isJust)
 import Data.Traversable (for)
 import Heddle.Http
 import Heddle.IO (Config (..), Shortage (..), defaultConfig, handOverListener, listenerAddress, withRuntime)
-import Heddle.Prim.Atomic (newWords, readWord, writeWord)
+import Heddle.Prim.Atomic (atomicRead, fetchAdd, newWords, readWord, writeWord)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
@@ -166,6 +166,7 @@ import Heddle.Serve.Supervisor
 import Heddle.Serve.TargetTemplate (TargetTemplate, parseTarget, renderTarget, targetVariables)
 import Heddle.Serve.TicketSecret
 import Heddle.Serve.Timeline (Recorder, Recording (..), TimelineForm (..))
+import System.Posix.Signals (signalProcess)
 
 -- | Events while serving.
 data ServeEvent
@@ -262,6 +263,8 @@ serveSite options tell = do
                 stop <- newWaitCell
                 upgrade <- newWaitCell
                 hangUp <- newWaitCell
+                -- How often each of these signals came.
+                came <- newWords 2
                 reloading <-
                   newReloading
                     Reloading
@@ -296,6 +299,8 @@ serveSite options tell = do
                       let go = do
                             park upgrade
                             here <- reloadingPlaces reloading
+                            let signalled = (,) <$> atomicRead came 0 <*> atomicRead came 1
+                            (hangUps, reopens) <- signalled
                             keys <- (,) <$> keeperVariables keeper <*> keeperDescriptors keeper
                             started <- trySync (startSuccessor runtime (seconds 60) program arguments (notifyVariables channel ++ fst keys) (snd keys) (handedOver here))
                             case either (Left . describeException) id started of
@@ -305,11 +310,15 @@ serveSite options tell = do
                                 go
                               Right pid -> do
                                 for_ here (handOverListener . snd)
+                                -- It may have read its files before these signals.
+                                (hangUps', reopens') <- signalled
+                                for_ ([sigUSR1 | reopens' /= reopens] ++ [sigHUP | hangUps' /= hangUps]) $ \signal ->
+                                  trySync (signalProcess signal (fromIntegral pid))
                                 notifySuccessor channel pid
                                 announce messages (Notice ("process " ++ show pid ++ " serves from now on"))
                                 unpark stop
                        in go
-                handleSignals (unpark stop) atSecond onReopen (unpark hangUp) (unpark upgrade)
+                handleSignals (unpark stop) atSecond (fetchAdd came 1 1 >> onReopen) (fetchAdd came 0 1 >> unpark hangUp) (unpark upgrade)
                 unless (null (inheritedSockets inherited) || or [True | ListenInherited _ <- map (listenPlace . fst) places]) $
                   announce messages (Trouble "systemd has passed sockets, and nobody accepts from them; use --listen systemd")
                 -- Signals may come from now on.
@@ -397,10 +406,11 @@ serveByWorkers number options tell = do
                     superviseSuccessor = starting (notifyVariables channel) [] listeners,
                     superviseTell = announce messages . Trouble
                   }
-          maybe id (\path -> naming (CannotWritePid path) . withPidFile path) (servePidFile options) $
-            supervise supervision (serveSecond options) (notifyReloading channel >> pure (notifyReady channel)) >>= \case
-              Left why -> throwIO (CannotStartWorkers why)
-              Right supervised -> do
+          supervise supervision (serveSecond options) (notifyReloading channel >> pure (notifyReady channel)) >>= \case
+            Left why -> throwIO (CannotStartWorkers why)
+            -- Not before all serve: a successor whose workers cannot must leave the file to the process that goes on.
+            Right supervised ->
+              maybe id (\path -> naming (CannotWritePid path) . withPidFile path) (servePidFile options) $ do
                 for_ (inheritedHandover inherited) announceReady
                 notifyServing channel urls
                 announceSoon messages (Serving urls number)

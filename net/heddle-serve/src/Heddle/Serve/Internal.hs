@@ -73,6 +73,7 @@ module Heddle.Serve.Internal
     module Heddle.Serve.StatusFigures,
     module Heddle.Serve.StatusPage,
     module Heddle.Serve.StatusWire,
+    module Heddle.Serve.Supervisor,
     module Heddle.Serve.TargetTemplate,
     module Heddle.Serve.Traceparent,
     module Heddle.Serve.UpstreamFigures,
@@ -141,6 +142,7 @@ import Heddle.Serve.Status
 import Heddle.Serve.StatusFigures
 import Heddle.Serve.StatusPage
 import Heddle.Serve.StatusWire
+import Heddle.Serve.Supervisor
 import Heddle.Serve.TargetTemplate
 import Heddle.Serve.Traceparent
 import Heddle.Serve.UpstreamFigures

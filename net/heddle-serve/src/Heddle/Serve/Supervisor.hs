@@ -13,7 +13,10 @@ module Heddle.Serve.Supervisor
   ( -- * In the supervisor
     Supervision (..),
     Supervised,
+    newSupervised,
     supervise,
+    beginWorker,
+    passSignal,
     awaitEnd,
     endWorkers,
     shareOf,
@@ -66,7 +69,9 @@ data Supervised = Supervised
     supervisedEvents :: !(Ref [Event]),
     supervisedWake :: !WaitCell,
     -- | Word 0: 1 after the first signal to stop.
-    supervisedStops :: !Words
+    supervisedStops :: !Words,
+    -- | How often each signal has been passed on.
+    supervisedPassed :: !(Ref (IntMap Int))
   }
 
 data Event
@@ -76,21 +81,25 @@ data Event
     Due !Int !Int
   | Upgrade
 
+-- | Without workers yet.
+newSupervised :: Supervision -> IO Supervised
+newSupervised how = Supervised how <$> newRef IntMap.empty <*> newRef [] <*> newWaitCell <*> newWords 1 <*> newRef IntMap.empty
+
 -- | Start the workers and handle signals; why the first worker that failed did. The actions: at the second signal to stop, and
 -- around a reload.
 --
 -- [Blocks]: parks until all serve.
 supervise :: Supervision -> IO () -> IO (IO ()) -> IO (Either String Supervised)
 supervise how atSecond reloading = do
-  supervised <- Supervised how <$> newRef IntMap.empty <*> newRef [] <*> newWaitCell <*> newWords 1
+  supervised <- newSupervised how
   let stop = atomicWrite (supervisedStops supervised) 0 1 >> unpark (supervisedWake supervised)
       again = tellWorkers supervised sigKILL >> atSecond
-      passed signal = reloading >>= \done -> tellWorkers supervised signal >> done
+      passed signal = reloading >>= \done -> passSignal supervised signal >> done
   handleSignals stop again (passed sigUSR1) (passed sigHUP) (happened supervised Upgrade)
   let go slot
         | slot == superviseNumber how = pure (Right supervised)
         | otherwise =
-          begin supervised slot >>= \case
+          beginWorker supervised slot >>= \case
             Right () -> go (slot + 1)
             Left why -> Left why <$ endWorkers supervised
   go 0 `onException` tellWorkers supervised sigKILL
@@ -123,14 +132,14 @@ awaitEnd supervised = go IntMap.empty
             later slot before
             handle (IntMap.insert slot (before + 1) failures) rest
       Due slot failed : rest ->
-        begin supervised slot >>= \case
+        beginWorker supervised slot >>= \case
           Right () -> handle failures rest
           Left why -> do
             superviseTell how ("worker " ++ show (slot + 1) ++ " does not serve: " ++ why ++ "; it is started again" ++ waiting (failed + 1))
             later slot (failed + 1)
             handle (IntMap.insert slot (failed + 1) failures) rest
       Upgrade : rest ->
-        trySync (superviseSuccessor how) >>= \r -> case either (Left . describeException) id r of
+        startedInto supervised (\_ -> pure ()) (superviseSuccessor how) >>= \case
           Right pid -> pure (Just pid)
           Left why -> do
             superviseTell how ("the successor does not serve, so this process goes on: " ++ why)
@@ -151,23 +160,47 @@ delayOf failed
   | failed <= 0 = Nanos 0
   | otherwise = milliseconds (100 * 2 ^ min 7 (failed - 1))
 
--- Start the worker of a slot.
-begin :: Supervised -> Int -> IO (Either String ())
-begin supervised slot = do
+-- | Start the worker of a slot, or say why it does not serve. It gets the signals that have been passed on meanwhile: it may have read its
+-- files before.
+--
+-- [Blocks]: parks until it serves.
+beginWorker :: Supervised -> Int -> IO (Either String ())
+beginWorker supervised slot = do
   me <- getProcessID
-  started <- trySync (superviseStart (supervisedHow supervised) [(workerVariable, show me)] slot)
-  case either (Left . describeException) id started of
-    Left why -> pure (Left why)
-    Right pid -> do
+  fmap (const ()) <$> startedInto supervised enter (superviseStart (supervisedHow supervised) [(workerVariable, show me)] slot)
+  where
+    enter pid = do
       now <- monotonicNow
       modifyRef (supervisedWorkers supervised) (\workers -> (IntMap.insert pid (slot, now) workers, ()))
-      _ <- fork "serve/worker" $ do
+      void . fork "serve/worker" $ do
         status <- c_wait (fromIntegral pid)
         happened supervised (Ended pid (fromIntegral status))
-      pure (Right ())
+
+-- Start a process, enter it, and give it the signals that were passed on meanwhile. Later ones find it where it was entered.
+startedInto :: Supervised -> (Int -> IO ()) -> IO (Either String Int) -> IO (Either String Int)
+startedInto supervised enter start = do
+  before <- readRef (supervisedPassed supervised)
+  started <- either (Left . describeException) id <$> trySync start
+  for_ started $ \pid -> do
+    enter pid
+    passed <- readRef (supervisedPassed supervised)
+    for_ (IntMap.keys (IntMap.differenceWith (\n m -> if n == m then Nothing else Just n) passed before)) $ \signal ->
+      trySync (signalProcess (fromIntegral signal) (fromIntegral pid))
+  pure started
 
 happened :: Supervised -> Event -> IO ()
 happened supervised event = modifyRef (supervisedEvents supervised) (\events -> (event : events, ())) >> unpark (supervisedWake supervised)
+
+-- | Pass a signal on to all workers, those included that are being started. One may get it twice.
+--
+-- [Blocks]: never.
+-- [Threads]: any.
+passSignal :: Supervised -> Signal -> IO ()
+passSignal supervised signal = do
+  -- Counted before the workers are looked up, and 'startedInto' looks at the count after it has entered its worker: one of both sees the
+  -- other.
+  modifyRef (supervisedPassed supervised) (\passed -> (IntMap.insertWith (+) (fromIntegral signal) 1 passed, ()))
+  tellWorkers supervised signal
 
 tellWorkers :: Supervised -> Signal -> IO ()
 tellWorkers supervised signal = do
@@ -199,7 +232,7 @@ shareOf number slot sockets
 workerVariable :: String
 workerVariable = "HEDDLE_WORKER"
 
--- | Whether this process was started by a supervisor; before 'takeSupervisor'.
+-- | Test whether this process was started by a supervisor; before 'takeSupervisor'.
 isWorker :: IO Bool
 isWorker = isJust <$> lookupEnv workerVariable
 
