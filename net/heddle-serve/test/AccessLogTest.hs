@@ -44,6 +44,7 @@ tests =
           forM_ [1 .. 4] $ \c -> do
             let mine = [t | e <- entries, Just t <- [B.stripPrefix (prefix c) (entryRequest e)]]
             mine @?= [C.pack (show i) <> " HTTP/1.1" | i <- [1 .. 500 :: Int]],
+      testCase "prettyLinesOfTwoCoresWereOutOfOrder: the second core's line was written after the first core's next ones" orderedLines,
       testCase "moved away and reopened under load: all lines in one of the files" $
         withDirectory $ \directory -> do
           let path = directory </> "log"
@@ -130,3 +131,28 @@ exactly clients requests contents = do
   unless (got == wanted) $
     unexpected (show (length wanted) ++ " lines, one per request") (show (length got) ++ " lines; the first that differ: " ++ show (take 3 (filter (uncurry (/=)) (zip wanted got))))
   assertBool "every status is 200" (all ((== 200) . entryStatus) entries)
+
+-- The writer looks at the first capability's ring first, and the earlier one of two requests is in the other ring.
+orderedLines :: IO ()
+orderedLines = forM_ [Pretty False, Combined, Json] $ \format -> withDirectory $ \directory -> do
+  let path = directory </> "log"
+      many = 60 :: Int
+  withRuntime defaultConfig $ \runtime ->
+    withOrderedLog runtime id complete (LogFile path) fail $ \log' ->
+      withListener runtime defaultListenOptions {listenSpread = OneAcceptor} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener -> do
+        hooks <- mapM (accessLogHook log' [] format) [1, 0]
+        turn <- newIORef (cycle hooks)
+        let hook request what status sent = do
+              next <- atomicModifyIORef' turn (\turns -> (drop 1 turns, head turns))
+              next request what status sent
+        withServer runtime defaultSettings (\_ -> pure (fmap (Whole status200 []) . target, Just hook)) [listener] $ \server -> do
+          withClient (listenerAddress listener) $ \client ->
+            forM_ [1 .. many] $ \i -> do
+              say client (C.pack ("GET /" ++ show i ++ "/ HTTP/1.1\r\nHost: a\r\n\r\n"))
+              hearAnswer client >>= answersWith 200 (C.pack ("/" ++ show i ++ "/"))
+          _ <- eventually "every connection to end" (connectionsOpen server) (== 0)
+          pure ()
+  content <- C.lines <$> B.readFile path
+  [i | line <- content, i <- [1 .. many], C.pack ("/" ++ show i ++ "/") `B.isInfixOf` line] @?= [1 .. many]
+  -- Nothing is left of the stamps.
+  assertBool (show (take 1 content)) (all ((`elem` ["127.", "{\"ti"]) . B.take 4) content || all ((== ":") . B.take 1 . B.drop 2) content)

@@ -368,7 +368,7 @@ serveSite options tell = do
         withAccessLog runtime (naming (CannotLog path)) (serveLogs options) place (announce messages . Trouble) (body . Just)
     withConsole runtime messages body = case serveConsole options of
       Nothing -> body Nothing
-      Just format -> withAccessLog runtime id defaultLogOptions LogOutput (announce messages . Trouble) (body . Just . (,) format)
+      Just format -> withOrderedLog runtime id defaultLogOptions LogOutput (announce messages . Trouble) (body . Just . (,) format)
     withCounts runtime messages body
       | serveActivity options = withActivity runtime (announce messages . Busy) (body . Just)
       | otherwise = body Nothing

@@ -26,6 +26,7 @@
 module Heddle.Serve.AccessLog
   ( AccessLog,
     withAccessLog,
+    withOrderedLog,
     accessLogHook,
     reopen,
     abandon,
@@ -34,9 +35,10 @@ where
 
 import Control.Monad (unless, void, when)
 import Data.ByteString qualified as B
-import Data.ByteString.Unsafe (unsafePackCStringLen)
+import Data.ByteString.Unsafe (unsafePackCStringLen, unsafeUseAsCStringLen)
 import Data.Foldable (for_)
 import Data.Int (Int64)
+import Data.Maybe (isJust)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Heddle.Gateway.Proxy (Network)
@@ -55,6 +57,7 @@ import Heddle.Serve.LogFilter (newSelection)
 import Heddle.Serve.LogFormat
 import Heddle.Serve.LogLine
 import Heddle.Serve.LogOptions
+import Heddle.Serve.LogOrder
 import Heddle.Serve.LogPending
 import Heddle.Serve.LogSink
 import Heddle.Serve.LogTarget
@@ -75,6 +78,8 @@ data AccessLog = AccessLog
     logEnded :: !Parker,
     logSink :: !LogSink,
     logOptions :: !LogOptions,
+    -- | If lines are to come in order.
+    logOrder :: !(Maybe (Ref ReorderBuffer)),
     -- | Why the file has refused lines since the last report.
     logRefused :: !(Ref (Maybe Errno)),
     -- | Called with a message about dropped lines or a failed write.
@@ -109,6 +114,11 @@ ringSize = 262144
 eager :: Int
 eager = 65536
 
+-- How long a line is kept so that those of requests that began earlier can come before it. A line is put right after its reply was sent,
+-- so this is how far a thread may be delayed between both.
+orderWindow :: Nanos
+orderWindow = milliseconds 200
+
 -- | @withAccessLog runtime opening options place report body@ opens a log, runs the body, writes the
 -- pending lines and closes the log. @opening@ wraps the
 -- opening of a file. Only the log's threads and the closing thread call @report@, so one that
@@ -117,7 +127,18 @@ eager = 65536
 -- [Blocks]: opening holds an OS thread; closing parks while the writer makes progress.
 -- [Throws]: 'IOError' when the target cannot be opened; ENXIO for a FIFO without a reader.
 withAccessLog :: Runtime -> (IO Fd -> IO Fd) -> LogOptions -> LogTarget -> (String -> IO ()) -> (AccessLog -> IO a) -> IO a
-withAccessLog runtime opening options place report = bracket open close
+withAccessLog = withLogOf False
+
+-- | The same, with the lines of all capabilities in the order in which their requests began, up to 250 ms late: those of a client that
+-- makes one request after the other are in order, on whatever cores they were served. Lines of a process that is killed are lost.
+--
+-- [Blocks]: as 'withAccessLog'.
+-- [Throws]: as 'withAccessLog'.
+withOrderedLog :: Runtime -> (IO Fd -> IO Fd) -> LogOptions -> LogTarget -> (String -> IO ()) -> (AccessLog -> IO a) -> IO a
+withOrderedLog = withLogOf True
+
+withLogOf :: Bool -> Runtime -> (IO Fd -> IO Fd) -> LogOptions -> LogTarget -> (String -> IO ()) -> (AccessLog -> IO a) -> IO a
+withLogOf ordered runtime opening options place report = bracket open close
   where
     -- A report that cannot be written must not end the thread that makes it.
     trouble = void . trySync . report
@@ -125,8 +146,9 @@ withAccessLog runtime opening options place report = bracket open close
       sink <- openSink opening (logRotation options) place
       file <- openRings sink `onException` closeSink sink
       rings <- maybe (mapM (\_ -> newLogRing ringSize) [1 .. capabilitiesOf runtime]) (pure . pendingRings) file
+      order <- if ordered then Just <$> newRef noLines else pure Nothing
       log' <-
-        ((\wake ws again ended refused -> AccessLog rings file wake ws again ended sink options refused trouble) <$> newParker runtime <*> newWords 64 <*> newParker runtime <*> newParker runtime <*> newRef Nothing)
+        ((\wake ws again ended refused -> AccessLog rings file wake ws again ended sink options order refused trouble) <$> newParker runtime <*> newWords 64 <*> newParker runtime <*> newParker runtime <*> newRef Nothing)
           `onException` (closeSink sink >> for_ file closePending)
       _ <- fork "serve/access-log" (writer log' `finally` over log')
       log' <$ fork "serve/access-log-report" (reporter log')
@@ -134,6 +156,8 @@ withAccessLog runtime opening options place report = bracket open close
     openRings sink =
       sinkFile sink >>= \case
         Nothing -> pure Nothing
+        -- Whoever wrote what is left would not know of stamps.
+        _ | ordered -> pure Nothing
         Just (fd, path) -> do
           r <- openPending (trouble . ("access log: " ++)) path fd (rotateKeep (logRotation options)) (capabilitiesOf runtime) ringSize
           noteFile sink
@@ -242,6 +266,7 @@ reopen log' = do
 accessLogHook :: AccessLog -> [Network] -> LogFormat -> Int -> IO LogHook
 accessLogHook log' trusted format capability = do
   hook <- case format of
+    _ | isJust (logOrder log') -> hookWith log' trusted (\clock request what status sent p -> pokeStamp (requestBegan request) p >>= pokeLineAs format clock request what status sent) capability
     -- A known function for the usual format.
     Combined -> hookWith log' trusted pokeLogLine capability
     _ -> hookWith log' trusted (pokeLineAs format) capability
@@ -307,7 +332,9 @@ writer log' = go
       Parker.prepare parker
       again <- atomicRead ws LogReopen
       ending <- (||) <$> ((== 1) <$> atomicRead ws LogEnding) <*> Parker.isClosed parker
-      passes <- traverse (uncurry (drain log')) (zip [0 ..] (logRings log'))
+      passes <- case logOrder log' of
+        Nothing -> traverse (uncurry (drain log')) (zip [0 ..] (logRings log'))
+        Just order -> pure <$> drainInOrder log' order ending
       -- What was logged before the request to reopen belongs to the old file.
       when (again == 1) (atomicWrite ws LogReopen 0 >> reopenNow log')
       case maximum passes of
@@ -316,7 +343,7 @@ writer log' = go
         Nothing' -> unless ending (rest >> go)
     -- Wait before the next pass, so that one write takes many lines.
     gather = do
-      deadline <- deadlineIn (milliseconds 200)
+      deadline <- deadlineIn (milliseconds (if isJust (logOrder log') then 50 else 200))
       Parker.parkUntil parker deadline
     -- Sleep until the first line. LogResting is set before the rings are checked once more, so
     -- a line put in between either is found by the check or wakes the writer.
@@ -350,14 +377,38 @@ drain log' number ring = go 0
           else do
             consume ring n
             for_ (logPending log') forgetNote
-            progress <- readWord ws LogProgress
-            atomicWrite ws LogProgress (progress + 1)
-            stalled <- atomicRead ws LogStalled
-            when (stalled == 1) (atomicWrite ws LogStalled 0)
+            progressed log'
             go (pieces + 1)
-    ws = logWords log'
     noting :: Int64 -> Int -> Int -> SinkPlace -> IO ()
     noting at done n place = for_ (logPending log') $ \file -> note file number (at + fromIntegral done) n place
+
+-- All rings, and what is due of their lines. The time is read before the rings: a line that is put into one that was looked at already
+-- has a later stamp than all that is written now, if its client waited for the replies before; see 'orderWindow'.
+drainInOrder :: AccessLog -> Ref ReorderBuffer -> Bool -> IO Pass
+drainInOrder log' order ending = do
+  Deadline now <- monotonicNow
+  took <- or <$> traverse (takeLines share) (logRings log')
+  (due, rest) <- takeUntil (if ending then never else Deadline (now - nanosCount orderWindow)) <$> readRef order
+  writeRef order rest
+  unless (B.null due) $ do
+    unsafeUseAsCStringLen due (\(p, n) -> writePiece log' (\_ _ _ -> pure ()) (castPtr p) n)
+    progressed log'
+  pure (if took || not (isEmptyBuffer rest) || not (B.null due) then Wrote else Nothing')
+  where
+    takeLines :: Int -> LogRing -> IO Bool
+    takeLines pieces ring = do
+      n <- pending ring $ \p n -> n <$ when (n > 0) (B.packCStringLen (castPtr p, n) >>= \given -> readRef order >>= writeRef order . addStamped given)
+      if n == 0 then pure False else consume ring n >> True <$ when (pieces > 1) (void (takeLines (pieces - 1) ring))
+
+-- Something was written.
+progressed :: AccessLog -> IO ()
+progressed log' = do
+  progress <- readWord ws LogProgress
+  atomicWrite ws LogProgress (progress + 1)
+  stalled <- atomicRead ws LogStalled
+  when (stalled == 1) (atomicWrite ws LogStalled 0)
+  where
+    ws = logWords log'
 
 -- Write whole lines, or count those that the target refuses. With 'Block' they are written later. The action is told before each
 -- write where in the lines it begins, and how much it is.
