@@ -38,7 +38,7 @@ withRoutes = withRoutesUnder (ProgramRules [("X_SET", "set")] 64 (seconds 60) 0)
 
 withRoutesUnder :: ProgramRules -> [RouteSpec] -> FilePath -> (Routes -> IO a) -> IO a
 withRoutesUnder rules specs directory body = withRuntime defaultConfig $ \runtime ->
-  withGateways runtime (const (pure ())) (\_ _ -> pure ()) (Just directory) (const (pure True)) noFiles (defaultProxySettings "" []) rules LongestPrefix specs body
+  withGateways runtime (const (pure ())) (\_ _ -> pure ()) (Just directory) (const (pure True)) noFiles (defaultProxySettings "" []) rules LongestPrefix [] specs body
 
 noFiles :: OpenFiles
 noFiles = OpenFiles (\_ _ _ -> fail "no route of files")

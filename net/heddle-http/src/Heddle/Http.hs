@@ -64,6 +64,7 @@ module Heddle.Http
     readBody,
     readWholeBody,
     bodyLeft,
+    limitBodyTo,
     unpaced,
     askForBody,
     BodyError (..),

@@ -14,6 +14,7 @@ module Heddle.Http.Body
   ( readBody,
     readWholeBody,
     bodyLeft,
+    limitBodyTo,
 
     -- * For the engine
     withBodyPiece,
@@ -39,6 +40,7 @@ import Foreign.Ptr (Ptr, plusPtr)
 import Heddle.Http.Chunked
 import Heddle.Http.Framing (FramingResult (..))
 import Heddle.Http.Head (headLength, shiftHeaders)
+import Heddle.Http.Limits (Limits (..))
 import Heddle.Http.RejectReason
 import Heddle.Http.Request
 import Heddle.Http.Settings
@@ -110,6 +112,23 @@ bodyLeft request = known <$> get (requestWork request) WorkLeft
       | left >= 0 = Just left
       | left <= -3 = Just (-3 - left)
       | otherwise = Nothing
+
+-- | Let the body be at most this many bytes, for a request whose limit is lower than 'Heddle.Http.limitBody', which stays the limit
+-- of what is higher. A body that announces more is refused at once, one that turns out longer when it is read.
+--
+-- [Cost]: three loads and two stores.
+-- [Blocks]: never.
+-- [Throws]: 'BodyError', 413.
+-- [Threads]: the handler's, before it reads the body or replies.
+limitBodyTo :: Request -> Int -> IO ()
+limitBodyTo request given = do
+  left <- bodyLeft request
+  when (maybe False (> given) left) $ failing request (BodyRejected status413 BodyTooLarge)
+  limitChunks (workChunks ws) most
+  set ws WorkBodyMost most
+  where
+    ws = requestWork request
+    most = min given (limitBody (settingLimits (requestSettings request)))
 
 -- | Whether a part of the body has not been read.
 bodyUnread :: Request -> IO Bool

@@ -17,6 +17,7 @@ module Heddle.Http.Chunked
     ChunkState,
     newChunkState,
     resetChunkState,
+    limitChunks,
     copyChunkState,
 
     -- * Decoding
@@ -126,6 +127,12 @@ resetChunkState limits state = do
   set state FieldLimitBody (limitBody limits)
   set state FieldLimitExtensions (limitChunkExtensions limits)
   set state FieldLimitTrailers (limitTrailers limits)
+
+-- | Refuse content beyond this many bytes.
+--
+-- [Cost]: a store.
+limitChunks :: ChunkState -> Int -> IO ()
+limitChunks state = set state FieldLimitBody
 
 -- | @copyChunkState from to@ lets a state continue where another one is.
 --

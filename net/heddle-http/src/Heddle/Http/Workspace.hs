@@ -53,6 +53,7 @@ module Heddle.Http.Workspace
     pattern WorkFirst,
     pattern WorkStream,
     pattern WorkBodyTotal,
+    pattern WorkBodyMost,
     pattern WorkBodyLast,
     pattern WorkNotes,
     pattern WorkUpstream,
@@ -260,7 +261,7 @@ copyWords :: Words -> Words -> IO ()
 copyWords from to = for_ [0 .. workWordCount - 1] $ \i -> readWord from i >>= writeWord to i
 
 workWordCount :: Int
-workWordCount = 20
+workWordCount = 21
 
 -- | Where unread input begins.
 pattern WorkStart :: Int
@@ -345,6 +346,10 @@ pattern WorkNotes = 18
 -- | How long a server behind took (nanoseconds), with 'NoteUpstream'.
 pattern WorkUpstream :: Int
 pattern WorkUpstream = 19
+
+-- | The longest body of a stream of HTTP/2.
+pattern WorkBodyMost :: Int
+pattern WorkBodyMost = 20
 
 -- | The reply gets the lines in 'workHeaders'.
 pattern NoteReply :: Int

@@ -28,7 +28,7 @@ import Heddle.Gateway.FastCgi
 import Heddle.Gateway.Place
 import Heddle.Gateway.Proxy (ProxySettings)
 import Heddle.Gateway.Scgi
-import Heddle.Http (Reply (..))
+import Heddle.Http (Reply (..), limitBodyTo)
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (Runtime)
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
@@ -86,13 +86,13 @@ data NotRouted = NotRouted !RoutePattern !String
 instance Exception NotRouted where
   displayException (NotRouted pattern' why) = "cannot serve " ++ renderPattern pattern' ++ ": " ++ why
 
--- | Open the gateways of routes for a directory, run with them, close them. Troubles of the gateways are told as they
--- occur.
+-- | Open the gateways of routes for a directory, run with them, close them. Some take bodies up to a length only.
+-- Troubles of the gateways are told as they occur.
 --
 -- [Blocks]: as the body does.
 -- [Throws]: 'NotRouted' before the body begins.
-withGateways :: Runtime -> (String -> IO ()) -> Watch -> Maybe FilePath -> (ByteString -> IO Bool) -> OpenFiles -> ProxySettings -> ProgramRules -> RouteOrder -> [RouteSpec] -> (Routes -> IO a) -> IO a
-withGateways runtime tell watch directory has files proxied rules order given body = case repeatedPattern specs of
+withGateways :: Runtime -> (String -> IO ()) -> Watch -> Maybe FilePath -> (ByteString -> IO Bool) -> OpenFiles -> ProxySettings -> ProgramRules -> RouteOrder -> [(RoutePattern, Int)] -> [RouteSpec] -> (Routes -> IO a) -> IO a
+withGateways runtime tell watch directory has files proxied rules order bodies given body = case repeatedPattern specs of
   Just twice -> throwIO (NotRouted twice "there are two routes for it.\n  Give each prefix once.")
   Nothing -> do
     -- Programs of a site without a directory get paths of files that do not exist.
@@ -112,7 +112,9 @@ withGateways runtime tell watch directory has files proxied rules order given bo
       writeRef (behindRoutes behind) routes
       body routes
     go behind (RouteSpec pattern' target : others) opened =
-      withTarget behind pattern' target (\action -> go behind others ((pattern', action) : opened))
+      withTarget behind pattern' target (\action -> go behind others ((pattern', limited (lookup pattern' bodies) action) : opened))
+    limited (Just most) (Through gateway) = Through (\place request -> limitBodyTo request most >> gateway place request)
+    limited _ action = action
 
 -- One route; each kind has a line here.
 withTarget :: Behind -> RoutePattern -> RouteTarget -> (Action -> IO a) -> IO a

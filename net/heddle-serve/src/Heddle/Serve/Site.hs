@@ -26,7 +26,7 @@ import Heddle.Prim.Clock (Nanos, seconds)
 import Heddle.Serve.FileOptions (FileOptions, defaultFileOptions)
 import Heddle.Serve.Guard (GuardOptions, noGuard)
 import Heddle.Serve.HostName (HostPattern)
-import Heddle.Serve.Routes (RouteOrder (..), RouteSpec)
+import Heddle.Serve.Routes (RouteOrder (..), RoutePattern, RouteSpec)
 
 -- | What is served under some names.
 data Site = Site
@@ -38,6 +38,8 @@ data Site = Site
     -- | What is not answered from the directory.
     siteRoutes :: ![RouteSpec],
     siteRouteOrder :: !RouteOrder,
+    -- | The longest bodies of requests for some routes; 'Heddle.Http.limitBody' is that of all, and nothing longer is received.
+    siteBodyLimits :: ![(RoutePattern, Int)],
     -- | What the proxies of routes have in common; prefix and upstreams are the routes'.
     siteProxy :: !ProxySettings,
     -- | Variables for the programs of routes.
@@ -68,6 +70,7 @@ defaultSite directory =
       siteDirectory = directory,
       siteRoutes = [],
       siteRouteOrder = LongestPrefix,
+      siteBodyLimits = [],
       siteProxy = defaultProxySettings "" [],
       siteVariables = [],
       siteProgramLimit = 64,

@@ -208,6 +208,7 @@ withRoutes context sharing site root specs body = do
           (siteProxy site)
           (ProgramRules (siteVariables site) (siteProgramLimit site) (siteProgramTime site) (siteFastCgiKeep site))
           (siteRouteOrder site)
+          (siteBodyLimits site)
           specs
           ( \plain -> do
               routes <- maybe (pure plain) (`withStatus` plain) (sitesObserver context)

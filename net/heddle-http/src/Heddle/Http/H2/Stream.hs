@@ -110,6 +110,7 @@ equip h2 stream = do
   set ws WorkNotes 0
   set ws WorkBurst 0
   set ws WorkBodyTotal 0
+  set ws WorkBodyMost (limitBody (settingLimits (contextSettings context)))
   serving <- Serving h2 stream ws (newOutput (http2Transport h2) ws (contextSettings context) (contextDate context)) <$> newRef NoHead
   writeRef (workSource ws) (Source (pull serving) (pauseStream h2 stream) (giveUp serving))
   pure serving
@@ -338,7 +339,8 @@ pull serving p room = mask_ $ do
         set ws WorkBodyTotal (total + n)
         got <- get ws WorkBodyGot
         set ws WorkBodyGot (got + n)
-        if total + n > limitBody (settingLimits settings) then fails (BodyRejected status413 BodyTooLarge) else pure n
+        most <- get ws WorkBodyMost
+        if total + n > most then fails (BodyRejected status413 BodyTooLarge) else pure n
     fails = failing (requestAt serving (Deadline 0))
 
 handlerFailed :: Serving -> Request -> SomeException -> IO Outcome

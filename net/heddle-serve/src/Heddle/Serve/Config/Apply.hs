@@ -59,6 +59,7 @@ import Heddle.Tls (ClientCertificates (..), PemSource (..), TlsConfig (..), TlsP
 data Served = Served
   { servedAt :: !Position,
     servedNames :: ![Written HostPattern],
+    -- | Each of its routes says how long bodies may be, if that is written anywhere.
     servedSite :: !SiteConfig
   }
 
@@ -70,9 +71,14 @@ ownSite config = if isJust (siteRoot site) || not (null (siteRouting site)) then
 
 -- | All sites, the one for unknown hosts first if the top of the file is one. A host does not inherit root and routes.
 servedSites :: Position -> Config -> [Served]
-servedSites at config = [Served at [] site | site <- maybeToList (ownSite config)] ++ map served (configHosts config)
+servedSites at config = [Served at [] (limited Nothing site) | site <- maybeToList (ownSite config)] ++ map served (configHosts config)
   where
-    served host = Served (writtenAt (hostAt host)) (hostNames host) (mergeKeys siteKeys (hostSite host) (configSite config) {siteRoot = Nothing, siteRouting = []})
+    served host = Served (writtenAt (hostAt host)) (hostNames host) (limited (hostMaxBody host) (mergeKeys siteKeys (hostSite host) (configSite config) {siteRoot = Nothing, siteRouting = []}))
+    limited own site = site {siteRouting = [(prefix, if takesBodies route then route {routeMaxBody = routeMaxBody route <|> own <|> serverMaxBody (configServer config)} else route) | (prefix, route) <- siteRouting site]}
+
+-- Whether what answers for a route gets the bodies of requests.
+takesBodies :: RouteConfig -> Bool
+takesBodies route = isJust (routeCgi route) || not (null (routeFastCgi route) && null (routeScgi route) && null (routeProxy route))
 
 -- | The status, if there is to be one.
 statusOf :: Config -> Maybe StatusOptions
@@ -95,7 +101,7 @@ optionsOf at config = case sites of
     | null problems ->
       Right
         defaults
-          { serveSites = withConnections (siteOf (serverTrusted server) first) :| map (siteOf (serverTrusted server)) others,
+          { serveSites = withConnections (opened first) :| map opened others,
             serveUnknown = unknown,
             serveListen = if null (serverListen server) then serveListen defaults else map meant (serverListen server),
             serveTls = tlsOf config,
@@ -113,7 +119,7 @@ optionsOf at config = case sites of
             serveBackend = maybe (serveBackend defaults) meant (serverBackend server),
             servePidFile = meant <$> serverPidFile server,
             serveUser = meant <$> serverUser server,
-            serveSettings = settingsOf server (serveSettings defaults)
+            serveSettings = settings
           }
     | otherwise -> Left problems
   where
@@ -122,12 +128,15 @@ optionsOf at config = case sites of
     watch = configWatch config
     sites = servedSites at config
     defaults = defaultServeOptions "."
+    settings = settingsOf server longestBodies (serveSettings defaults)
+    longestBodies = [meant size | served <- sites, (_, route) <- siteRouting (servedSite served), Just size <- [routeMaxBody route]]
+    opened = bodiesUpTo (maybe (limitBody (settingLimits (serveSettings defaults))) meant (serverMaxBody server)) (limitBody (settingLimits settings)) . siteOf (serverTrusted server)
     unknown = case configUnknown config of
       Just word | UnknownFirst <- meant word -> FirstSite
       Just _ -> Misdirected
       Nothing -> if null (concatMap servedNames (take 1 sites)) then FirstSite else Misdirected
     -- Their clients' names are not known when they are opened.
-    withConnections site = site {siteGuard = (siteGuard site) {guardConnectionsMost = meant <$> serverPerClient server}}
+    withConnections one = one {siteGuard = (siteGuard one) {guardConnectionsMost = meant <$> serverPerClient server}}
     problems = inOrder $ concat [repeatedNames, nameless, unreachable, certificates, concatMap siteProblems sites]
     repeatedNames = [Problem (writtenAt name) ("the name '" ++ writtenText name ++ "' is given twice, first at " ++ renderPlace (writtenAt first)) | (first, name) <- repeats (concatMap servedNames sites)]
     nameless = [Problem (servedAt served) "the host has no names; give them by 'names', such as names: www.example.org" | served <- drop 1 sites, null (servedNames served)]
@@ -184,8 +193,15 @@ tlsConfigOf policy pairs =
   where
     defaults = defaultTlsConfig pairs
 
-settingsOf :: ServerConfig -> Settings -> Settings
-settingsOf server settings =
+-- The second is the longest of all, which the engine takes. What is not written is limited by the first.
+bodiesUpTo :: Int -> Int -> Site -> Site
+bodiesUpTo usual longest site = site {siteBodyLimits = [limit | limit@(_, n) <- written ++ [(specPattern spec, usual) | spec <- siteRoutes site, specPattern spec `notElem` map fst written], n < longest]}
+  where
+    written = siteBodyLimits site
+
+-- With the limits of routes: nothing longer than the longest of all is received.
+settingsOf :: ServerConfig -> [Int] -> Settings -> Settings
+settingsOf server bodies settings =
   settings
     { settingIdle = time (settingIdle settings) (timeOutIdle times <|> serverIdle server),
       settingHead = time (settingHead settings) (timeOutHead times),
@@ -195,7 +211,7 @@ settingsOf server settings =
       settingStrictTransport = foldMap (\n -> "max-age=" <> C.pack (show (meant n))) (serverHsts server),
       settingLimits =
         limits
-          { limitBody = maybe (limitBody limits) meant (serverMaxBody server),
+          { limitBody = maximum (maybe (limitBody limits) meant (serverMaxBody server) : bodies),
             limitHeadBytes = headBytes,
             limitTarget = maybe (limitTarget limits) meant (serverMaxTarget server)
           },
@@ -226,6 +242,7 @@ siteOf trusted (Served _ names site) =
   standard
     { siteNames = map meant names,
       siteRoutes = routesOf site,
+      siteBodyLimits = [(meant prefix, meant size) | (prefix, route) <- siteRouting site, Just size <- [routeMaxBody route]],
       siteRouteOrder = maybe (siteRouteOrder standard) meant (siteOrder site),
       siteProxy = proxyOf (siteProxy standard),
       siteVariables = map meant (siteProgramEnv site),

@@ -41,7 +41,7 @@ objectsOf seen shape = case shape of
     go _ [] = []
     go known (one : others) = let found = objectsOf known one in found ++ go (known ++ map fst found) others
     own name keys
-      | name == "a host" = [k | k <- keys, keyName k `elem` ["names", "tls-cert", "tls-key", "tls-staple"]]
+      | name == "a host" = [k | k <- keys, keyName k `elem` ["names", "max-body", "tls-cert", "tls-key", "tls-staple"]]
       | otherwise = keys
 
 shapeText :: Shape -> String

@@ -151,15 +151,16 @@ besides asked site status = map (uncurry headerLine) (headersAt site (status >= 
 routeLines :: Int -> [(Written RoutePattern, RouteConfig)] -> Asked -> SiteConfig -> UriPath -> Place -> Written RoutePattern -> RouteConfig -> IO [Line]
 routeLines hops routes asked site path place pattern' route
   | Just directory <- routeFiles route = fileLines directory (placeRest place) (placeSlash place) path asked site
-  | Just directory <- routeCgi route = pure [handler "CGI, " directory]
-  | servers@(_ : _) <- routeFastCgi route = pure [several "FastCGI, " servers]
-  | servers@(_ : _) <- routeScgi route = pure [several "SCGI, " servers]
-  | servers@(_ : _) <- routeProxy route = pure [several "proxy, " servers]
+  | Just directory <- routeCgi route = pure (handler "CGI, " directory : longest)
+  | servers@(_ : _) <- routeFastCgi route = pure (several "FastCGI, " servers : longest)
+  | servers@(_ : _) <- routeScgi route = pure (several "SCGI, " servers : longest)
+  | servers@(_ : _) <- routeProxy route = pure (several "proxy, " servers : longest)
   | Just target <- routeRedirect route = pure [handler "redirection to " target {writtenText = text (fillTarget (meant target) filling)}, maybe (Line "status" "302" Nothing) (\status -> Line "status" (writtenText status) (Just (writtenAt status))) (routeStatus route)]
   | Just status <- routeRespond route = pure (Line "handler" "fixed reply" (Just (writtenAt status)) : Line "status" (writtenText status) (Just (writtenAt status)) : [headerLine (Just (writtenAt header)) (meant header) | header <- routeReplyHeaders route])
   | Just target <- routeRewrite route = rewritten (handler "rewrite to " target {writtenText = text (fillTarget (meant target) filling)}) (fillTarget (meant target) filling)
   | otherwise = trying (routeTryFiles route)
   where
+    longest = [Line "max-body" (writtenText size) (Just (writtenAt size)) | Just size <- [routeMaxBody route]]
     handler what given = Line "handler" (what ++ writtenText given) (Just (writtenAt given))
     several what servers = Line "handler" (what ++ unwords (map writtenText servers)) (writtenAt <$> listToMaybe servers)
     filling =

@@ -27,7 +27,6 @@ module Heddle.Serve.Config.Grammar
   )
 where
 
-import Data.Char (isDigit, toLower)
 import Data.Maybe (fromMaybe, isNothing, listToMaybe)
 import Heddle.Gateway.Proxy (parseNetwork)
 import Heddle.IO (BackendChoice (..))
@@ -74,6 +73,7 @@ hostCodec =
     HostConfig (Written onCommandLine "" ())
       <$> listKey "names" "" "The host's names; *.example.org for every name below example.org. An exact name goes before a wildcard. Only the first host can do without names: it answers for names that no host has" (severalOf (word "a host's name" ["www.example.org", "*.example.org"] parseHost)) hostNames
       <*> part hostCertificates certificateFileKeys
+      <*> key "max-body" "that of the server" "The longest body of a request for a program or a server behind a route of this host" bodySize hostMaxBody
       <*> part hostSite siteKeys
   where
     check at host = host {hostAt = Written at "" ()} <$ checkTls at (hostCertificates host) Nothing noTlsPolicy
@@ -130,7 +130,7 @@ serverKeys' =
     <*> key "drain" "30" "Seconds that open connections may take to end after a signal" (number 1 1000000 "a number of seconds") serverDrainTime
     <*> key "idle" "60" "Seconds that a kept connection may be silent" (number 1 1000000 "a number of seconds") serverIdle
     <*> nestedKey "time-outs" "the time-outs" "Seconds, by name" (TimeOutConfig Nothing Nothing Nothing Nothing) timeOutKeys serverTimeOuts
-    <*> key "max-body" "1G" "The longest body of a request, in bytes or with k, M or G" (word "a size" ["64k", "10M", "1G"] parseSize) serverMaxBody
+    <*> key "max-body" "1G" "The longest body of a request, in bytes or with k, M or G" bodySize serverMaxBody
     <*> key "max-head" "16k" "The longest head of a request: its line and headers, cookies among them. Each connection that has work takes that much memory" (word "a size, 4k to 1M" ["32k", "64k"] (parseSizeWithin 4096 1048576)) serverMaxHead
     <*> key "max-target" "8000" "The longest target of a request: its path and query; within `max-head`" (word "a size, 1k to 1M" ["16k"] (parseSizeWithin 1024 1048576)) serverMaxTarget
     <*> key "max-connections" "as many as there are descriptors" "Open connections at once; then the one that has been idle longest makes room" (number 1 10000000 "a number of connections") serverConnections
@@ -227,17 +227,3 @@ parseSizeWithin :: Int -> Int -> String -> Either String Int
 parseSizeWithin least most text = case parseSize text of
   Right n | n < least || n > most -> Left ("'" ++ text ++ "' is not a size from " ++ show least ++ " to " ++ show most ++ " bytes")
   result -> result
-
--- | A number of bytes.
---
--- >>> parseSize "64k"
--- Right 65536
-parseSize :: String -> Either String Int
-parseSize text = case span isDigit text of
-  (digits, unit)
-    | not (null digits) && length digits <= 15,
-      Just factor <- lookup (map toLower unit) [("", 1), ("k", 1024), ("m", 1048576), ("g", 1073741824)],
-      let n = read digits :: Integer,
-      n >= 1 && n * factor <= 1152921504606846976 ->
-      Right (fromIntegral (n * factor))
-  _ -> Left ("'" ++ text ++ "' is not a size such as 100000, 64k, 10M or 1G")

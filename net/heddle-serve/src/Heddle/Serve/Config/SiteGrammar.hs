@@ -12,6 +12,7 @@
 module Heddle.Serve.Config.SiteGrammar
   ( siteKeys,
     globWord,
+    bodySize,
     unix,
 
     -- * Words, which the command line has, too
@@ -21,6 +22,7 @@ module Heddle.Serve.Config.SiteGrammar
     parseBalance,
     parseCheckTarget,
     parseVariable,
+    parseSize,
     addedPairs,
     addedRoutes,
   )
@@ -29,6 +31,7 @@ where
 import Data.Bifunctor (bimap, first)
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
+import Data.Char (isDigit, toLower)
 import Data.List (isPrefixOf)
 import Data.Maybe (isJust)
 import Data.Set qualified as Set
@@ -139,6 +142,7 @@ routeCodec =
       <*> key "body" "the status in words" "The body of `respond`" (word "a text" ["ok"] Right) routeBody
       <*> listKey "headers" "none" "Headers of `respond`" (headerLines True) routeReplyHeaders
       <*> key "else" "404" "When none of `try-files` is there: the status of an error, or a path" (word "a status of an error, or a path" ["404", "/index.php?$args"] parseElse) routeElse
+      <*> key "max-body" "that of the host" "The longest body of a request for these programs or servers; it may be more or less than that of the host and the server" bodySize routeMaxBody
   where
     target = word "a path or an address" ["/index.html", "https://www.example.org$request_uri"] parseTarget
     inner = word "a path" ["/index.html", "$uri"] parseInner
@@ -156,6 +160,7 @@ routeCodec =
       found -> Left found
     problems at route =
       [Problem at ("a route has one of files, cgi, fastcgi, scgi, proxy, redirect, respond, rewrite and try-files" ++ (if null kinds then "" else ", and this has " ++ unwords kinds)) | length kinds /= 1]
+        ++ [Problem (writtenAt size) "'max-body' belongs to a route with cgi, fastcgi, scgi or proxy; others take no body" | Just size <- [routeMaxBody route], length kinds == 1, all (`notElem` ["cgi", "fastcgi", "scgi", "proxy"]) kinds]
         ++ [Problem at ("'" ++ name ++ "' belongs to a route with '" ++ kind ++ "'") | length kinds == 1, (name, kind, True) <- parts, kind `notElem` kinds]
       where
         kinds = [name | (name, True) <- [("files", isJust (routeFiles route)), ("cgi", isJust (routeCgi route)), ("fastcgi", filled routeFastCgi), ("scgi", filled routeScgi), ("proxy", filled routeProxy), ("redirect", isJust (routeRedirect route)), ("respond", isJust (routeRespond route)), ("rewrite", isJust (routeRewrite route)), ("try-files", filled routeTryFiles)]]
@@ -212,3 +217,21 @@ variable name value
   | null name || '=' `elem` name = Left ("'" ++ name ++ "' is not the name of a variable")
   | '\0' `elem` name ++ value = Left "a variable holds no zero byte"
   | otherwise = Right (encodeUtf8 (T.pack name), encodeUtf8 (T.pack value))
+
+-- | A size of bodies.
+bodySize :: Codec (Written Int)
+bodySize = word "a size" ["64k", "10M", "1G"] parseSize
+
+-- | A number of bytes.
+--
+-- >>> parseSize "64k"
+-- Right 65536
+parseSize :: String -> Either String Int
+parseSize text = case span isDigit text of
+  (digits, unit)
+    | not (null digits) && length digits <= 15,
+      Just factor <- lookup (map toLower unit) [("", 1), ("k", 1024), ("m", 1048576), ("g", 1073741824)],
+      let n = read digits :: Integer,
+      n >= 1 && n * factor <= 1152921504606846976 ->
+      Right (fromIntegral (n * factor))
+  _ -> Left ("'" ++ text ++ "' is not a size such as 100000, 64k, 10M or 1G")

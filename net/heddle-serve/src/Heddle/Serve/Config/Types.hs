@@ -188,6 +188,7 @@ data HostConfig = HostConfig
     hostAt :: !(Written ()),
     hostNames :: ![Written HostPattern],
     hostCertificates :: !CertificateConfig,
+    hostMaxBody :: !(Maybe (Written Int)),
     hostSite :: !SiteConfig
   }
   deriving stock (Eq, Show)
@@ -217,7 +218,9 @@ data RouteConfig = RouteConfig
     routeBody :: !(Maybe (Written String)),
     routeReplyHeaders :: ![Written Header],
     -- | After files were tried.
-    routeElse :: !(Maybe (Written (Either Int TargetTemplate)))
+    routeElse :: !(Maybe (Written (Either Int TargetTemplate))),
+    -- | Of requests for programs and servers.
+    routeMaxBody :: !(Maybe (Written Int))
   }
   deriving stock (Eq, Show)
 
@@ -295,4 +298,4 @@ emptySite =
 
 -- | Nothing said.
 emptyRoute :: RouteConfig
-emptyRoute = RouteConfig Nothing Nothing [] [] [] Nothing Nothing Nothing [] Nothing Nothing [] Nothing
+emptyRoute = RouteConfig Nothing Nothing [] [] [] Nothing Nothing Nothing [] Nothing Nothing [] Nothing Nothing
