@@ -312,7 +312,7 @@ explainedErrors = withDirectory $ \d -> do
 -- A file of sites-enabled has no http block around it.
 sitesEnabled :: Assertion
 sitesEnabled = do
-  let site = "upstream app { server 127.0.0.1:3000; }\nserver {\n  listen 80;\n  server_name a.example;\n  root /srv;\n  location /p/ { proxy_pass http://app; }\n}\n"
+  let site = "upstream app { server 127.0.0.1:3000; }\nserver {\n  listen 80;\n  server_name a.example;\n  root /srv;\n  location /p/ { proxy_pass http://app; proxy_set_header Host $host; }\n}\n"
       parts = fmap (\i -> (importedText i, map renderProblem (importedLeft i))) . importNginx "example"
   parts site @?= parts ("http { " ++ site ++ "}\n")
   case parts site of
@@ -321,7 +321,7 @@ sitesEnabled = do
 
 sideServers :: Assertion
 sideServers = do
-  let (yaml, problems) = translationOf "http {\n upstream app { server a:1; server b:1 backup; server c:1 down; }\n server { server_name .example.org ~^x www.*;\n location /s/ { expires 1d; add_header Cache-Control public; alias /s; }\n location /p { proxy_pass http://app; }\n }\n}\n"
+  let (yaml, problems) = translationOf "http {\n upstream app { server a:1; server b:1 backup; server c:1 down; }\n server { server_name .example.org ~^x www.*;\n location /s/ { expires 1d; add_header Cache-Control public; alias /s; }\n location /p { proxy_pass http://app; proxy_set_header Host $host; }\n }\n}\n"
   problems @?= ["n.conf:3:1: not translated: server_name ~^x", "n.conf:3:1: not translated: server_name www.*", "n.conf:2:1: not translated: server b:1 backup", "n.conf:2:1: not translated: server c:1 down"]
   let (down, _) = translationOf "http {\n upstream app { server a:1 down; }\n server { location /p { proxy_pass http://app; } }\n}\n"
   assertBool down ("      /p:\n        respond: 502\n" `isInfixOf` down)

@@ -18,78 +18,13 @@ where
 
 import Data.Char (isAlphaNum, isDigit, isSpace, toLower)
 import Data.List (intercalate, isInfixOf, isPrefixOf, isSuffixOf, nub, partition, stripPrefix)
-import Data.Maybe (fromMaybe, isJust, listToMaybe, mapMaybe)
+import Data.Maybe (fromMaybe, isJust, listToMaybe)
 import Heddle.Serve.Config.Import
+import Heddle.Serve.Config.NginxProxy
+import Heddle.Serve.Config.NginxSyntax
 import Heddle.Serve.Config.Tree
 import Heddle.Serve.Config.Yaml
 import Text.Read (readMaybe)
-
--- | A directive: its line, its name and arguments, and those in its block.
-data Directive = Directive
-  { directiveLine :: !Int,
-    directiveWords :: ![String],
-    directiveBlock :: ![Directive]
-  }
-  deriving stock (Eq, Show)
-
-data Token = Word' !Int !String | Open !Int | Close !Int | End !Int
-
-tokens :: String -> [Token]
-tokens = go 1
-  where
-    go _ [] = []
-    go n (c : rest)
-      | c == '\n' = go (n + 1) rest
-      | isSpace c = go n rest
-      | c == '#' = go n (dropWhile (/= '\n') rest)
-      | c == '{' = Open n : go n rest
-      | c == '}' = Close n : go n rest
-      | c == ';' = End n : go n rest
-      | c `elem` "\"'" = quoted n n c "" rest
-      | otherwise = bare n "" (c : rest)
-    quoted from n q done = \case
-      '\\' : c : rest -> quoted from n q (c : done) rest
-      c : rest
-        | c == q -> Word' from (reverse done) : go n rest
-        | otherwise -> quoted from (if c == '\n' then n + 1 else n) q (c : done) rest
-      [] -> [Word' from (reverse done)]
-    bare n done text = case text of
-      '$' : '{' : rest -> let (name, more) = break (== '}') rest in bare n (reverse ("${" ++ name ++ "}") ++ done) (drop 1 more)
-      '\\' : c : rest -> bare n (c : '\\' : done) rest
-      c : rest | not (isSpace c) && c `notElem` "{;" -> bare n (c : done) rest
-      _ -> Word' n (reverse done) : go n text
-
--- | Directives, or where the text is not nginx's.
-parseNginx :: FilePath -> String -> Either Problem [Directive]
-parseNginx file text =
-  block (tokens text) >>= \case
-    (directives, []) -> Right directives
-    (_, token : _) -> Left (problem (lineOf token) "'}' closes nothing")
-  where
-    problem line = Problem (Position file line 1)
-    block = go []
-    go done = \case
-      Word' line name : rest -> do
-        (directive, more) <- arguments line [name] rest
-        go (directive : done) more
-      other -> Right (reverse done, other)
-    arguments line names = \case
-      Word' _ name : rest -> arguments line (name : names) rest
-      End _ : rest -> Right (Directive line (reverse names) [], rest)
-      Open at : rest ->
-        block rest >>= \case
-          (inner, Close _ : more) -> Right (Directive line (reverse names) inner, more)
-          _ -> Left (problem at "'{' is not closed")
-      _ -> Left (problem line ("the directive '" ++ last names ++ "' has no ';' after it"))
-    lineOf = \case
-      Word' n _ -> n
-      Open n -> n
-      Close n -> n
-      End n -> n
-
--- What an argument such as zone=NAME says.
-valueOf :: String -> [String] -> Maybe String
-valueOf name = listToMaybe . mapMaybe (stripPrefix name)
 
 -- | Translate a file.
 importNginx :: FilePath -> String -> Either Problem Imported
@@ -131,15 +66,12 @@ isNeedless d = case directiveWords d of
 understood :: [String]
 understood = needless ++ ["user", "worker_processes", "worker_connections", "pid", "error_log", "access_log", "include", "listen", "server_name", "return", "try_files", "root", "index", "alias", "autoindex", "keepalive_timeout", "client_max_body_size", "client_header_timeout", "client_body_timeout", "send_timeout", "proxy_pass", "proxy_read_timeout", "proxy_set_header", "proxy_redirect", "fastcgi_pass", "fastcgi_param", "scgi_pass", "gzip", "gzip_static", "gzip_types", "error_page", "add_header", "expires", "ssl_certificate", "ssl_certificate_key", "ssl_protocols", "ssl_ciphers", "ssl_stapling_file", "ssl_client_certificate", "ssl_verify_client", "auth_basic", "auth_basic_user_file", "allow", "deny", "set_real_ip_from", "real_ip_header", "disable_symlinks", "limit_req", "default_type", "charset", "etag", "if_modified_since", "rewrite", "set"]
 
--- | Whether a text has a directive as nginx writes it. Other servers' files have braces, too.
+-- | Test whether a text has a directive as nginx writes it. Other servers' files have braces, too.
 isNginx :: String -> Bool
 isNginx text = or [if name `elem` blocks then any (`elem` "{;") line else name `elem` understood && ';' `elem` drop (length line - 1) line | line <- map (trimmed . takeWhile (/= '#')) (lines text), name : _ <- [words line]]
   where
     blocks = ["http", "events", "server", "upstream", "location", "types", "stream"]
     trimmed = dropWhile isSpace . reverse . dropWhile isSpace . reverse
-
-untranslated :: FilePath -> Directive -> Translation
-untranslated file (Directive line names _) = left file line (unwords names)
 
 topOf :: FilePath -> Directive -> Translation
 topOf file directive@(Directive line names inner) = case names of
@@ -164,17 +96,6 @@ errorLog path level = says "error-log" (YamlPath path) <> foldMap (\l -> foldMap
   where
     levels = [("emerg", "error"), ("alert", "error"), ("crit", "error"), ("error", "error"), ("warn", "warn"), ("notice", "notice"), ("info", "info"), ("debug", "info")]
 
--- What http, servers and locations have in common to look up.
-data Around = Around
-  { aroundFile :: !FilePath,
-    aroundUpstreams :: ![(String, [Directive])],
-    -- | Zones of limit_req, and their rates.
-    aroundRates :: ![(String, String)],
-    aroundFormats :: ![(String, String)],
-    -- | Whether any server asks clients for certificates.
-    aroundVerifies :: !Bool
-  }
-
 httpOf :: FilePath -> [Directive] -> Translation
 httpOf file directives = foldMap general [d | d <- others, take 1 (directiveWords d) /= ["root"]] <> whole
   where
@@ -185,6 +106,8 @@ httpOf file directives = foldMap general [d | d <- others, take 1 (directiveWord
         { aroundFile = file,
           aroundUpstreams = [(name, directiveBlock d) | d <- others, ["upstream", name] <- [directiveWords d]],
           aroundRates = [(zone, rate) | d <- others, "limit_req_zone" : arguments <- [directiveWords d], Just zone <- [listToMaybe [takeWhile (/= ':') z | Just z <- map (stripPrefix "zone=") arguments]], Just rate <- [valueOf "rate=" arguments]],
+          aroundHeaders = headersIn [] others,
+          aroundNamesClient = any ((== ["real_ip_header"]) . take 1 . directiveWords) (others ++ concatMap directiveBlock servers),
           aroundFormats = [(name, concat parts) | d <- others, "log_format" : name : parts <- [directiveWords d]],
           aroundVerifies = or [how `elem` ["on", "optional"] | d <- others ++ concatMap directiveBlock servers, ["ssl_verify_client", how] <- [directiveWords d]]
         }
@@ -215,7 +138,7 @@ httpOf file directives = foldMap general [d | d <- others, take 1 (directiveWord
       let (lifted, own) = partition ((`elem` ofAllHosts) . fst) given
           keys = merged (own ++ [("root", YamlPath path) | "root" `notElem` map fst own, Just path <- [httpRoot]])
        in (Translation lifted problems <> foldMap (\(key, _) -> noted file (directiveLine server) ("'" ++ key ++ "' of this server holds for all hosts now")) lifted, keys)
-    ofAllHosts = ["access-log", "log-format", "error-log", "error-level", "idle", "max-body", "time-outs", "hsts", "trusted-proxy", "tls-client-ca", "tls-client-optional", "tls-minimum"]
+    ofAllHosts = ["access-log", "log-format", "error-log", "error-level", "idle", "time-outs", "hsts", "trusted-proxy", "tls-client-ca", "tls-client-optional", "tls-minimum"]
 
 -- Without expressions and wildcards at the end, which a host has not.
 namesOf :: Directive -> [String]
@@ -266,9 +189,10 @@ redirectsHttps server = not (any isSecure (listensOf server)) && all plain rest 
       _ -> False
 
 hostOf :: Around -> [String] -> Bool -> Directive -> Translation
-hostOf around covered first server =
+hostOf outside covered first server =
   named <> (if any (`elem` covered) names then says "redirect-https" (YamlText "yes") else none) <> foldMap one (joinedCache (directiveBlock server))
   where
+    around = outside {aroundHeaders = headersIn (aroundHeaders outside) (directiveBlock server)}
     file = aroundFile around
     names = namesOf server
     -- A server without names answers only as the default one.
@@ -316,7 +240,7 @@ asTarget text = case text of
   [] -> []
 
 locationOf :: Around -> Maybe FilePath -> [(String, [Directive])] -> Directive -> [String] -> Translation
-locationOf around root fallbacks d pattern' = case pattern' of
+locationOf outside root fallbacks d pattern' = case pattern' of
   [prefix] | "/" `isPrefixOf` prefix -> at (bare prefix)
   ["^~", prefix] -> at (bare prefix)
   -- Rules by path can be for one path; a route takes what is below it, too.
@@ -329,10 +253,12 @@ locationOf around root fallbacks d pattern' = case pattern' of
     | operator `elem` ["~", "~*"], expression `elem` ["/\\.", "/\\.ht", "^/\\.", "\\.ht", "/\\.(?!well-known).*"] -> none
   _ -> untranslated file d
   where
+    around = outside {aroundHeaders = headersIn (aroundHeaders outside) (directiveBlock d)}
     file = aroundFile around
     inner = joinedCache (directiveBlock d)
     bare prefix = if length prefix > 1 && "/" `isSuffixOf` prefix then init prefix else prefix
     forwards = or [take 1 (directiveWords i) `elem` [["fastcgi_pass"], ["proxy_pass"], ["scgi_pass"]] | i <- inner]
+    programs = or [take 1 (directiveWords i) `elem` [["fastcgi_pass"], ["scgi_pass"]] | i <- inner]
     refuses = or [i == ["deny", "all"] || take 1 i == ["return"] | i <- map directiveWords inner]
     -- Who may ask is a rule of whole hosts. What cannot be said of a part must not be open to everybody.
     restricted = or [take 1 i `elem` map pure ["auth_basic_user_file", "auth_request", "allow", "internal"] || take 1 i == ["deny"] && i /= ["deny", "all"] | i <- map directiveWords inner]
@@ -345,28 +271,31 @@ locationOf around root fallbacks d pattern' = case pattern' of
       ["proxy_pass", url] -> proxied around i prefix url
       ["fastcgi_pass", place] -> route prefix [("fastcgi", YamlText (serverText place))]
       ["scgi_pass", place] -> route prefix [("scgi", YamlText (serverText place))]
-      ["alias", path] -> route prefix [("files", YamlPath (bare path))]
+      ["alias", path] | not forwards -> route prefix [("files", YamlPath (bare path))]
       ["root", path]
         | prefix == "/" -> says "root" (YamlPath path)
-        | forwards -> none
+        -- A program would get the files of another directory.
+        | forwards -> if programs && root /= Just path then untranslated file i else none
         | otherwise -> route prefix [("files", YamlPath (bare path ++ prefix))]
       "return" : arguments -> returned file i prefix arguments
       "try_files" : paths
         | forwards -> none
-        | Just body <- lookup (last paths) fallbacks, Just [url] <- listToMaybe [drop 1 (directiveWords b) | b <- body, take 1 (directiveWords b) == ["proxy_pass"]] -> noted file (directiveLine i) ("the fallback " ++ last paths ++ " became the route " ++ '/' : drop 1 (last paths) ++ ", which clients can ask for, too") <> fallbackRoute i prefix paths url
+        | Just body <- lookup (last paths) fallbacks, Just [url] <- listToMaybe [drop 1 (directiveWords b) | b <- body, take 1 (directiveWords b) == ["proxy_pass"]] -> noted file (directiveLine i) ("the fallback " ++ last paths ++ " became the route " ++ '/' : drop 1 (last paths) ++ ", which clients can ask for, too") <> fallbackRoute i prefix paths url body <> foldMap (\b -> if take 1 (directiveWords b) == ["proxy_pass"] || isNeedless b then none else untranslated file b) body
         | "@" `isPrefixOf` last paths -> untranslated file i
         | isJust root -> route prefix (tried paths)
         | otherwise -> untranslated file i
+      ["client_max_body_size", size] | forwards, size /= "0" -> route prefix [("max-body", YamlText size)]
       ["deny", "all"] | prefix /= "/" -> route prefix [("respond", YamlText "403")]
-      "fastcgi_param" : name : _ | name `elem` ["SCRIPT_FILENAME", "PATH_INFO", "QUERY_STRING", "SCRIPT_NAME", "DOCUMENT_ROOT"] -> none
+      "fastcgi_param" : name : value : _ | Just usual <- lookup name programPaths -> if value `elem` usual then none else untranslated file i
       ["fastcgi_param", name, value] | '$' `notElem` value -> says "program-env" (YamlMap [(name, YamlText value)])
-      ["include", path] | any (`isSuffixOf` path) ["fastcgi_params", "fastcgi.conf", "fastcgi-php.conf", "proxy_params", "scgi_params"] -> none
+      ["include", path] | "proxy_params" `isSuffixOf` path -> noted file (directiveLine i) "not translated: proxy_set_header X-Real-IP $remote_addr of proxy_params"
+      ["include", path] | any (`isSuffixOf` path) ["fastcgi_params", "fastcgi.conf", "fastcgi-php.conf", "scgi_params"] -> none
       "index" : _ | prefix /= "/", forwards || any ((== ["return"]) . take 1 . directiveWords) inner -> none
       _ | prefix == "/" && glob /= prefix -> commonOf around i
       _ -> ruleFor glob i
-    fallbackRoute i prefix paths url =
+    fallbackRoute i prefix paths url body =
       let name = '/' : drop 1 (last paths)
-       in route prefix [("try-files", texts (init paths)), ("else", YamlText (name ++ "$uri$is_args$args"))] <> proxied around i name (case stripPrefix "http://" url of Just rest | '/' `notElem` rest -> url ++ "/"; _ -> url)
+       in route prefix [("try-files", texts (init paths)), ("else", YamlText (name ++ "$uri$is_args$args"))] <> proxied outside {aroundHeaders = headersIn (aroundHeaders outside) body} i name (case stripPrefix "http://" url of Just rest | '/' `notElem` rest -> url ++ "/"; _ -> url)
     ruleFor glob i = case directiveWords i of
       ["expires", time] | Just value <- expiresOf time -> says "cache-control" (YamlMap [(glob, YamlText value)])
       "add_header" : "Cache-Control" : value : _ -> says "cache-control" (YamlMap [(glob, YamlText value)])
@@ -375,20 +304,15 @@ locationOf around root fallbacks d pattern' = case pattern' of
       _ | isNeedless i -> none
       _ -> untranslated file i
 
--- Whether the proxy sends this header with this value by itself.
-isStandardHeader :: Directive -> Bool
-isStandardHeader d = case directiveWords d of
-  [_, name, value] | Just values <- lookup (map toLower name) ours -> map toLower value `elem` values
-  _ -> False
-  where
-    ours =
-      [ ("host", ["$host", "$http_host"]),
-        ("x-forwarded-for", ["$proxy_add_x_forwarded_for", "$remote_addr"]),
-        ("x-forwarded-proto", ["$scheme"]),
-        ("x-forwarded-host", ["$host", "$http_host"]),
-        ("upgrade", ["$http_upgrade"]),
-        ("connection", ["", "upgrade", "keep-alive", "$connection_upgrade", "$http_connection"])
-      ]
+-- What programs get anyway, and how it is written.
+programPaths :: [(String, [String])]
+programPaths =
+  [ ("SCRIPT_FILENAME", ["$document_root$fastcgi_script_name", "$realpath_root$fastcgi_script_name", "$document_root/$fastcgi_script_name", "$request_filename"]),
+    ("PATH_INFO", ["$fastcgi_path_info"]),
+    ("QUERY_STRING", ["$query_string", "$args"]),
+    ("SCRIPT_NAME", ["$fastcgi_script_name"]),
+    ("DOCUMENT_ROOT", ["$document_root", "$realpath_root"])
+  ]
 
 -- Extensions that an expression such as \.(js|css)$ names.
 endingsOf :: String -> Maybe [String]
@@ -439,38 +363,6 @@ secondsOf time = case span isDigit time of
 serverText :: String -> String
 serverText place = if "unix:" `isPrefixOf` place then place else fromMaybe place (stripPrefix "http://" place)
 
--- nginx passes the whole path on, unless the address has a path itself.
-proxied :: Around -> Directive -> String -> String -> Translation
-proxied around d prefix url = case [(scheme, drop (length scheme) url) | scheme <- ["http://", "https://"], scheme `isPrefixOf` url] of
-  (scheme, rest) : _
-    | '$' `notElem` url ->
-      let (name, path) = break (== '/') rest
-          below
-            | null path = if prefix == "/" || "/*" `isPrefixOf` prefix then "" else prefix
-            | otherwise = if "/" `isSuffixOf` path then init path else path
-          url' server = if "unix:" `isPrefixOf` server then server ++ (if null below then "" else ":" ++ below) else scheme ++ server ++ below
-          one = case lookup name (aroundUpstreams around) of
-            Nothing -> says' [url' name]
-            Just members -> says' [url' server ++ maybe "" ('*' :) (valueOf "weight=" options) | m@(Directive _ ("server" : server : options) _) <- members, not (spare m)] <> foldMap (member . directiveWords) [m | m <- members, take 1 (directiveWords m) /= ["server"]] <> foldMap odd' members
-       in one
-  _ -> untranslated (aroundFile around) d
-  where
-    says' servers = says "routes" (YamlMap [(prefix, YamlMap [route servers])])
-    route = \case
-      -- All of them are down: nginx has no other answer either.
-      [] -> ("respond", YamlText "502")
-      [one] -> ("proxy", YamlText one)
-      several -> ("proxy", texts several)
-    member = \case
-      ["least_conn"] -> says "proxy-balance" (YamlText "least")
-      ["ip_hash"] -> says "proxy-balance" (YamlText "address")
-      "keepalive" : _ -> none
-      "zone" : _ -> none
-      other -> left (aroundFile around) (directiveLine d) (unwords other ++ " of the servers behind")
-    -- One that nginx asks only if all others are down, or never.
-    spare m = take 1 (directiveWords m) == ["server"] && any (`elem` ["backup", "down"]) (directiveWords m)
-    odd' m = if spare m then left (aroundFile around) (directiveLine m) (unwords (directiveWords m)) else none
-
 -- Directives that http, servers and locations for / may have.
 commonOf :: Around -> Directive -> Translation
 commonOf around d = case directiveWords d of
@@ -506,7 +398,9 @@ commonOf around d = case directiveWords d of
   ["auth_basic_user_file", path] -> says "basic-auth" (YamlPath path)
   ["allow", network] -> says "access" (YamlList [YamlMap [("allow", YamlText network)]])
   ["deny", network] -> says "access" (YamlList [YamlMap [("deny", YamlText network)]])
-  ["set_real_ip_from", network] -> says "trusted-proxy" (texts [if network == "unix:" then "unix" else network])
+  ["set_real_ip_from", network] ->
+    (if aroundNamesClient around then none else noted (aroundFile around) (directiveLine d) "X-Forwarded-For of these peers is believed, and nginx believes X-Real-IP unless real_ip_header says otherwise")
+      <> says "trusted-proxy" (texts [if network == "unix:" then "unix" else network])
   ["disable_symlinks", "off"] -> says "follow-symlinks" (YamlText "yes")
   "limit_req" : arguments | Just zone <- valueOf "zone=" arguments, Just rate <- lookup zone (aroundRates around), Just text <- rateOf rate -> says "rate-limit" (YamlText (text ++ maybe "" (':' :) (valueOf "burst=" arguments)))
   _ | isNeedless d -> none
