@@ -186,7 +186,7 @@ data ServeEvent
     Busy !Traffic
   deriving stock (Eq, Show)
 
--- | How much an event matters to an operator; 'Nothing' for one that is no message.
+-- | Grade how much an event matters to an operator; 'Nothing' for one that is no message.
 severityOf :: ServeEvent -> Maybe (Severity, String)
 severityOf = \case
   Failure what -> Just (SeverityError, what)

@@ -109,7 +109,7 @@ certificateFiles = \case
   TlsOf config -> tlsFiles config
   TlsSelfSigned config -> tlsFiles config
 
--- | How connections of an address begin, if there are certificates.
+-- | Tell how connections of an address begin, if there are certificates.
 openingOf :: Certificates -> IO (Maybe Scheme)
 openingOf (Certificates _ listener _ _) = fmap (Encrypted . tlsOpening) <$> readRef listener
 
@@ -117,7 +117,7 @@ openingOf (Certificates _ listener _ _) = fmap (Encrypted . tlsOpening) <$> read
 expiriesOf :: Certificates -> IO [([ByteString], EpochSeconds)]
 expiriesOf (Certificates _ listener _ _) = readRef listener >>= maybe (pure []) (fmap (\site -> zip (siteNames site) (siteExpiries site)) . listenerSite)
 
--- | How many handshakes there were, if there are certificates.
+-- | Count the handshakes, if there are certificates.
 handshakesOf :: Certificates -> IO (Maybe TlsCounts)
 handshakesOf (Certificates _ listener _ _) = readRef listener >>= traverse tlsCounts
 

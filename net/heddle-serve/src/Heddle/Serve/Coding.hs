@@ -48,7 +48,7 @@ codingName = \case
   Gzip -> "gzip"
   Identity -> "identity"
 
--- | What the name of a compressed sibling ends in.
+-- | End of the name of a compressed sibling.
 codingSuffix :: Coding -> ByteString
 codingSuffix = \case
   Brotli -> ".br"
@@ -113,7 +113,7 @@ wantedCodings = go . (`rem` 64)
       (rest, digit) | digit > 0 -> toEnum (digit - 1) : go rest
       _ -> []
 
--- | Whether files of this media type are compressed in themselves, so that no sibling is looked for.
+-- | Test whether files of this media type are compressed in themselves, so that no sibling is looked for.
 isCompressed :: ByteString -> Bool
 isCompressed media = any (`B.isPrefixOf` kind) ["video/", "audio/"] || ("image/" `B.isPrefixOf` kind && kind `notElem` plainImages) || kind `elem` packed
   where
@@ -135,7 +135,7 @@ isCompressed media = any (`B.isPrefixOf` kind) ["video/", "audio/"] || ("image/"
         "font/woff2"
       ]
 
--- | Whether files of this media type are worth the work of compressing them.
+-- | Test whether files of this media type are worth the work of compressing them.
 isCompressible :: ByteString -> Bool
 isCompressible media =
   "text/" `B.isPrefixOf` kind

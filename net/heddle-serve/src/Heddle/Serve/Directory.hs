@@ -46,7 +46,7 @@ data Item = Item
 -- | In no order; and how many names were left out because there are more than 'mostItems'.
 data Contents = Contents ![Item] !Int
 
--- | How many names are read.
+-- | Limit of the names that are read.
 mostItems :: Int
 mostItems = 20000
 

@@ -138,13 +138,13 @@ ways = 4
 mostUses :: Int
 mostUses = 3
 
--- | How many bytes of replies one capability keeps.
+-- | Limit of the bytes of replies that one capability keeps.
 --
 -- [Units]: bytes.
 cacheBudget :: Int
 cacheBudget = 67108864
 
--- | How many bytes of replies it has.
+-- | Count the bytes of replies in it.
 --
 -- [Units]: bytes.
 -- [Threads]: any; what another capability does meanwhile may not be counted.
@@ -160,7 +160,7 @@ newFileCache = FileCache <$> newRef NoSlots <*> newWords 4 <*> newRef Nothing
 uselessPlaces :: Int
 uselessPlaces = 256
 
--- | Whether compressing this version of a file was tried, and made it no smaller.
+-- | Test whether compressing this version of a file was tried, and made it no smaller.
 --
 -- [Cost]: one comparison.
 isUseless :: FileCache -> Stamp -> IO Bool
@@ -371,7 +371,7 @@ hashPath variant p n = go 0 (fromIntegral (n + variant * 65536))
     mix h w = let x = (h `xor` w) * 0x9E3779B97F4A7C15 in x `xor` (x `unsafeShiftR` 29)
 {-# INLINE hashPath #-}
 
--- | Whether two pieces of memory of this length are the same.
+-- | Test whether two pieces of memory of this length are the same.
 --
 -- [Cost]: O(length); eight bytes at a time.
 sameBytes :: Ptr Word8 -> Ptr Word8 -> Int -> IO Bool

@@ -28,7 +28,7 @@ fileNameBytes path = do
   encoding <- getFileSystemEncoding
   Foreign.withCStringLen encoding path B.packCStringLen
 
--- | Whether a segment of a path begins with a dot; @.well-known@ is for everybody.
+-- | Test whether a segment of a path begins with a dot; @.well-known@ is for everybody.
 --
 -- [Cost]: O(length).
 isHiddenPath :: ByteString -> Bool

@@ -68,7 +68,7 @@ data Representation = Representation
   }
   deriving stock (Eq, Show)
 
--- | What a file is sent as: its media type, its status, its coding, whether the server made that coding from the file, and
+-- | Describe what a file is sent as: its media type, its status, its coding, whether the server made that coding from the file, and
 -- further headers.
 representationOf :: TagParts -> ByteString -> FileStatus -> Coding -> Bool -> [Header] -> Representation
 representationOf parts media status coding made more =
@@ -215,7 +215,7 @@ problem status text =
   where
     code = C.pack (show (statusCode status)) <> " " <> reasonPhrase status
 
--- | How the server answers for a path that it cannot open: with this status and sentence; 'Nothing' if there is no file there, which
+-- | Choose the answer for a path that cannot be opened: this status and sentence; 'Nothing' if there is no file there, which
 -- another page may answer for.
 refusalOf :: Errno -> Maybe (Status, ByteString)
 refusalOf e

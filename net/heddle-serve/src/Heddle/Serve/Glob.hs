@@ -107,7 +107,7 @@ tokens = \case
   Left c : rest -> Byte (B.head (C.singleton c)) : tokens rest
   [] -> []
 
--- | Whether a path, decoded and with its slash at the beginning, matches.
+-- | Test whether a path, decoded and with its slash at the beginning, matches.
 --
 -- >>> fmap (`matches` "/assets/app.js") (parseGlob "*.js")
 -- Right True

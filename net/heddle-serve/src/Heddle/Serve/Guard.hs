@@ -108,7 +108,7 @@ newGuard table name trusted options
     reported <- newWords 1
     pure (Just (Guard options trusted rates (hashWith processKey name) counts reported))
 
--- | Whether the rules let an address pass.
+-- | Test whether the rules let an address pass.
 mayAccess :: [AccessRule] -> PeerAddress -> Bool
 mayAccess rules address = go True rules
   where

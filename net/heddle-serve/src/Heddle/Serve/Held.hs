@@ -59,7 +59,7 @@ holdOpen holder@(Holder scope tasks tell) name action = do
   let wait = readRef answer >>= maybe (park ready >> wait) pure
   wait `onException` cancel task
 
--- | How many threads are inside. Those that have ended are forgotten.
+-- | Count the threads inside. Those that have ended are forgotten.
 holding :: Holder -> IO Int
 holding (Holder _ tasks _) = do
   live <- readRef tasks >>= filterM (fmap isNothing . tryAwait)

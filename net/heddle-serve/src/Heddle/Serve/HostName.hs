@@ -79,7 +79,7 @@ normalHost authority = C.map toLower $ case C.uncons authority of
   Just ('[', _) -> let (inside, rest) = C.break (== ']') authority in inside <> B.take 1 rest
   _ -> let name = C.takeWhile (/= ':') authority in if B.length name > 1 && C.last name == '.' then B.init name else name
 
--- | Whether a pattern is for a normal host; what 'Heddle.Serve.Hosts.findHost' finds faster.
+-- | Test whether a pattern is for a normal host; what 'Heddle.Serve.Hosts.findHost' finds faster.
 --
 -- [Cost]: O(length).
 hostMatches :: HostPattern -> ByteString -> Bool

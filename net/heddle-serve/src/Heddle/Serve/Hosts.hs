@@ -79,7 +79,7 @@ placeOf :: Table (Bucket a) -> Word64 -> Int
 placeOf table h = fromIntegral (h `xor` (h `unsafeShiftR` 32)) .&. (tableSize table - 1)
 {-# INLINE placeOf #-}
 
--- | What the host of a request stands for.
+-- | Look up what the host of a request stands for.
 --
 -- [Blocks]: never.
 hostOf :: Hosts a -> Request -> IO (Maybe a)

@@ -119,7 +119,7 @@ valuesOf request wanted = reverse <$> foldRequestHeaders request step []
       | known == fromEnum wanted = (: before) <$> B.packCStringLen (castPtr value, n)
       | otherwise = pure before
 
--- | Whether an id may be taken over: 1 to 128 letters, digits and some marks that no log or header needs to escape.
+-- | Test whether an id may be taken over: 1 to 128 letters, digits and some marks that no log or header needs to escape.
 isRequestId :: ByteString -> Bool
 isRequestId value = not (B.null value) && B.length value <= 128 && C.all plain value
   where

@@ -32,7 +32,7 @@ import System.Posix.Process (getProcessID)
 import System.Posix.Types (Fd)
 import Text.Read (readMaybe)
 
--- | Whether another server has started this process to take its place; known until 'takeInherited'.
+-- | Test whether another server has started this process to take its place; known until 'takeInherited'.
 startedAsSuccessor :: IO Bool
 startedAsSuccessor = isJust <$> lookupEnv handoverVariable
 

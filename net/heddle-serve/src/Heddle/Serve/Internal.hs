@@ -134,8 +134,8 @@ import Heddle.Serve.Reload
 import Heddle.Serve.Root
 import Heddle.Serve.Routes
 import Heddle.Serve.Shared
-import Heddle.Serve.Site
 import Heddle.Serve.Signal
+import Heddle.Serve.Site
 import Heddle.Serve.Sites
 import Heddle.Serve.Static
 import Heddle.Serve.Status

@@ -52,7 +52,7 @@ withContext places status body = withRuntime defaultConfig $ \runtime -> do
 unasked :: Site -> Site
 unasked site = site {siteProxy = (siteProxy site) {proxyCheck = Nothing}}
 
--- | Whether an address with TLS is to have a port. Only the socket itself tells it for one that systemd passes.
+-- | Test whether an address with TLS is to have a port. Only the socket itself tells it for one that systemd passes.
 expectsSecurePort :: [ListenSpec] -> Bool
 expectsSecurePort places = or [True | ListenSpec Https place <- places, notUnix place]
   where

@@ -84,11 +84,11 @@ openByKeeper (Keeper ref) path = do
     Just fd | negate r `elem` map errnoNumber [EACCES, EPERM] -> fromIntegral <$> B.useAsCString path (c_open (fromIntegral fd))
     _ -> pure r
 
--- | What a successor needs in its environment.
+-- | Variables that a successor needs.
 keeperVariables :: Keeper -> IO [(String, String)]
 keeperVariables keeper = map (\fd -> (variable, show (fromIntegral fd :: Int))) <$> keeperDescriptors keeper
 
--- | What a successor must inherit.
+-- | Descriptors that a successor must inherit.
 keeperDescriptors :: Keeper -> IO [Fd]
 keeperDescriptors (Keeper ref) = toList <$> readRef ref
 

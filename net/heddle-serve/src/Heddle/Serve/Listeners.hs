@@ -89,7 +89,7 @@ samePort found address = case found of
   l : _ -> withPortOf (listenerAddress l) address
   [] -> address
 
--- | What a successor needs to take the listeners over.
+-- | Addresses and descriptors that a successor needs to take the listeners over.
 handedOver :: [(ListenSpec, Listener)] -> [(String, NonEmpty Fd)]
 handedOver = mapMaybe $ \(spec, listener) -> (,) (renderListen spec) <$> nonEmpty (listenerDescriptors listener)
 

@@ -71,7 +71,7 @@ listingReply rules opening request beneath path = do
       | otherwise = reply "text/html; charset=utf-8" (listingPage path order contents)
     reply media body = Whole status200 [Header "Content-Type" media, Header "Vary" "Accept"] (L.toStrict (toLazyByteString body))
 
--- | Whether an Accept prefers JSON to HTML.
+-- | Test whether an Accept prefers JSON to HTML.
 --
 -- >>> map wantsJson ["application/json", "text/html,application/xhtml+xml,*/*;q=0.8", "*/*", "application/json, text/html;q=0.9"]
 -- [True,False,False,True]

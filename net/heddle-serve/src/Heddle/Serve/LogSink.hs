@@ -141,7 +141,7 @@ sinkFile sink = case sinkTarget sink of
 sinkName :: LogSink -> String
 sinkName = renderLogTarget . sinkTarget
 
--- | What was opened.
+-- | Target that was opened.
 sinkTargetOf :: LogSink -> LogTarget
 sinkTargetOf = sinkTarget
 

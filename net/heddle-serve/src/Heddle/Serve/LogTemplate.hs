@@ -274,7 +274,7 @@ folded b
   | b == 95 = 45
   | otherwise = b
 
--- | How long a request has taken since its head was complete.
+-- | Measure how long a request has taken since its head was complete.
 --
 -- [Cost]: a reading of the clock.
 -- [Units]: microseconds.

@@ -95,7 +95,7 @@ atSum = 6
 atLongest = 7
 firstBucket = 8
 
--- | How finely latencies are told apart: a quantile is at most a sixteenth too high.
+-- | Precision of latencies: a quantile is at most a sixteenth too high.
 latencyPrecision :: Precision
 latencyPrecision = Precision 4
 
@@ -148,7 +148,7 @@ positionOf routes request = position <$> rawPath request
       Left PathEncodedSlash -> encodedPosition routes raw
       Left _ -> Nothing
 
--- | How the route of a request is called.
+-- | Name the route of a request.
 routeLabel :: Labelled -> Request -> IO ByteString
 routeLabel (Labelled labels numberOf) request = (labels !!) <$> numberOf request
 

@@ -38,7 +38,7 @@ mediaType name
     found = mimeByExt types defaultMimeType (decodeUtf8With lenientDecode name)
     textual = ["application/json", "application/xml", "application/manifest+json", "application/rss+xml", "application/atom+xml"]
 
--- | What follows the last dot of a file's name, in lower case; empty without one.
+-- | Find what follows the last dot of a file's name, in lower case; empty without one.
 --
 -- [Cost]: O(length).
 extensionOf :: ByteString -> ByteString

@@ -145,7 +145,7 @@ placeWithin (Fd root) path = B.useAsCString path $ \p -> allocaBytes most $ \pla
   where
     most = 4096
 
--- | What a request for a path beneath a directory finds, or why nothing.
+-- | Find what a request for a path beneath a directory gets, or why nothing.
 --
 -- [Blocks]: holds an OS thread.
 kindServed :: Bool -> FilePath -> ByteString -> IO (Either Errno FileKind)

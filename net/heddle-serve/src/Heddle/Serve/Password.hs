@@ -46,7 +46,7 @@ hashPassword cost password
   where
     room = 512
 
--- | Whether a password has a hash.
+-- | Test whether a password has a hash.
 --
 -- [Blocks]: holds an OS thread.
 passwordMatches :: ByteString -> ByteString -> IO Bool
@@ -54,7 +54,7 @@ passwordMatches password hash
   | B.elem 0 password = pure False
   | otherwise = B.useAsCString password $ \p -> B.useAsCString hash (fmap (== 1) . c_matches p)
 
--- | Whether this is a hash of a kind that resists guessing: bcrypt, yescrypt, scrypt, or SHA-2 in many rounds.
+-- | Test whether this is a hash of a kind that resists guessing: bcrypt, yescrypt, scrypt, or SHA-2 in many rounds.
 knownHash :: ByteString -> IO Bool
 knownHash hash
   | not (any (`B.isPrefixOf` hash) strong) || B.elem 0 hash = pure False
@@ -63,7 +63,7 @@ knownHash hash
   where
     strong = map C.pack ["$2a$", "$2b$", "$2y$", "$y$", "$gy$", "$7$", "$6$", "$5$"]
 
--- | Whether two secrets are the same, in a time that depends on their lengths only.
+-- | Test whether two secrets are the same, in a time that depends on their lengths only.
 sameSecret :: ByteString -> ByteString -> Bool
 sameSecret a b = B.length a == B.length b && List.foldl' (.|.) (0 :: Word8) [B.unsafeIndex a i `xor` B.unsafeIndex b i | i <- [0 .. B.length a - 1]] == 0
 

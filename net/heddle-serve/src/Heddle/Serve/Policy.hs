@@ -141,7 +141,7 @@ originNumber policy = \case
   Just origin | [_, _] <- take 2 (policyOrigins policy) -> maybe 0 (+ 1) (elemIndex (C.map toLower origin) (policyOrigins policy))
   _ -> 0
 
--- | What a reply says to pages of the request's origin. With one origin it is the same for all requests, since browsers
+-- | Make what a reply says to pages of the request's origin. With one origin it is the same for all requests, since browsers
 -- compare it; with several ones it names the one that asked.
 --
 -- [Source]: the Fetch standard, section 3.2.
@@ -159,7 +159,7 @@ originHeaders policy variant = case policyOrigins policy of
         Header "Access-Control-Expose-Headers" "Accept-Ranges, Content-Encoding, Content-Range, ETag"
       ]
 
--- | What the answer to a preflight adds: this names the headers that the page wants to send.
+-- | Make what the answer to a preflight adds: this names the headers that the page wants to send.
 preflightHeaders :: Policy -> Variant -> Maybe ByteString -> [Header]
 preflightHeaders policy variant wanted
   | null (policyOrigins policy) = []

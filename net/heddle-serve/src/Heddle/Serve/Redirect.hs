@@ -68,7 +68,7 @@ redirectGateway status address place request = do
       then nowhere
       else withHeaders [Header "Location" (fillTarget address filling)] (problem status "What was asked for is at another address.")
 
--- | What an address is made from: the request, and the path of the place.
+-- | Collect what an address is made from: the request, and the path of the place.
 --
 -- [Cost]: copies of the host, the path and the query.
 fillingOf :: Place -> Request -> IO Filling

@@ -171,7 +171,7 @@ fixedChanges old new =
 securePort :: [(ListenSpec, Listener)] -> Maybe Int
 securePort places = listToMaybe [p | (spec, listener) <- places, listenProtocol spec == Https, Just p <- [portOf (listenerAddress listener)]]
 
--- | How the connections of an address begin.
+-- | Tell how the connections of an address begin.
 --
 -- [Throws]: 'NoCertificateFor'.
 schemeOf :: Certificates -> ListenSpec -> IO Scheme

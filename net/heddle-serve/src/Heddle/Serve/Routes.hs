@@ -153,7 +153,7 @@ renderPattern (RoutePattern prefix suffix)
   | B.null suffix = if B.null prefix then "/" else C.unpack (pathBytes prefix)
   | otherwise = C.unpack (pathBytes prefix <> "/*" <> suffix)
 
--- | Whether a pattern takes every path.
+-- | Test whether a pattern takes every path.
 servesAll :: RoutePattern -> Bool
 servesAll (RoutePattern prefix suffix) = B.null prefix && B.null suffix
 
@@ -175,7 +175,7 @@ data Action
   | -- | It lets another path answer.
     Rewriting !TargetTemplate
 
--- | Whether one gateway answers every path.
+-- | Test whether one gateway answers every path.
 --
 -- [Cost]: two comparisons.
 takesAll :: Routes -> Bool
@@ -263,7 +263,7 @@ routeForEncoded order patterns raw = (\(path, (_, a, place)) -> (path, (a, place
 routePosition :: Routes -> UriPath -> Maybe Int
 routePosition (Routes _ routes) path = (\(_, i, _) -> i) <$> firstFor (zip (map fst routes) [0 ..]) path
 
--- | What stands for the pattern that answers a path, and the path's place below it.
+-- | Find what stands for the pattern that answers a path, and the path's place below it.
 --
 -- [Cost]: O(patterns times their logarithm).
 routeFor :: RouteOrder -> [(RoutePattern, a)] -> UriPath -> Maybe (a, Place)
@@ -292,7 +292,7 @@ firstFor routes path = go routes
       B.null prefix
         || (prefix `B.isPrefixOf` relative && (B.length relative == B.length prefix || C.index relative (B.length prefix) == '/'))
 
--- | Whether a segment ends in this suffix, which is not the whole segment.
+-- | Test whether a segment ends in this suffix, which is not the whole segment.
 --
 -- [Cost]: O(length).
 isUpToSuffix :: ByteString -> ByteString -> Bool

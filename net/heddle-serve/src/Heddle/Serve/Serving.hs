@@ -81,7 +81,7 @@ data Kept = Kept
 newKept :: IO Kept
 newKept = Kept <$> newFileCache <*> newMemo <*> newErrorPages
 
--- | How much it is.
+-- | Measure how much it is.
 --
 -- [Units]: bytes of replies.
 -- [Threads]: any.
@@ -123,7 +123,7 @@ servingOf site kept request code variant = Serving site kept request code varian
 policyHere :: Serving -> Policy
 policyHere = staticPolicy . servingSite
 
--- | What replies without a file get besides: the headers for the path as requested, and an error's page.
+-- | Add what replies without a file get besides: the headers for the path as requested, and an error's page.
 finish :: Serving -> Reply -> IO Reply
 finish serving reply = case reply of
   Whole status _ _ | statusCode status /= 304 -> do
@@ -154,7 +154,7 @@ refuse serving (status, why) = do
       (part, _) -> part ++ "..."
 {-# NOINLINE refuse #-}
 
--- | What tells of each reason at most once a minute, so that what clients ask for does not crowd out other messages.
+-- | Make what tells of each reason at most once a minute, so that what clients ask for does not crowd out other messages.
 --
 -- [Cost]: O(reasons that were told).
 -- [Threads]: any.
@@ -180,7 +180,7 @@ current serving entry = do
     request = servingRequest serving
 {-# INLINE current #-}
 
--- | How its content is sent.
+-- | Describe how its content is sent.
 cachedContent :: Entry -> Content
 cachedContent entry =
   Content

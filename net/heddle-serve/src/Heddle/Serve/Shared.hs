@@ -118,7 +118,7 @@ sharedRates sharing = withLock (sharedLock shared) $ readRef (sharedTable shared
       table <- newRateTable 16384
       table <$ writeRef (sharedTable shared) (Just table)
 
--- | How to ask each cache of the generation how many bytes of replies it has.
+-- | List how to ask each cache of the generation how many bytes of replies it has.
 sharingHeld :: Sharing -> IO [IO Int]
 sharingHeld sharing = do
   kept <- readRef (sharingKept sharing)

@@ -271,7 +271,7 @@ labelOf site label = name <> (if "/" `B.isPrefixOf` label then "" else " ") <> l
       first : _ -> C.pack (renderHost first)
       [] -> "default"
 
--- | What there is to observe, if somebody does; once all handlers are made.
+-- | Collect what there is to observe, if somebody does; once all handlers are made.
 sitesView :: OpenSites -> IO (Maybe View)
 sitesView sites = for (openMetrics sites) $ \metrics -> View metrics (concatMap upstreams (openSites sites)) <$> sharingHeld (openSharing sites)
   where

@@ -206,7 +206,7 @@ stampOf status =
       stampChangedNanos = statusChangedNanos status
     }
 
--- | Whether an entry of the cache is this version of the file in this coding.
+-- | Test whether an entry of the cache is this version of the file in this coding.
 sameChoice :: Choice -> Entry -> Bool
 sameChoice choice entry =
   stampOf (openStatus (choiceFile choice)) == entryStamp entry && choiceCoding choice == representationCoding (entryRepresentation entry)

@@ -140,11 +140,11 @@ observed observer = addRoute (statusPrefix (observerOptions observer)) (statusGa
 observeSites :: Observer -> View -> IO ()
 observeSites observer = writeRef (observerCurrent observer) . Just
 
--- | What is told about at present, if anything is served yet.
+-- | Find what is told about at present, if anything is served yet.
 observerView :: Observer -> IO (Maybe View)
 observerView = readRef . observerCurrent
 
--- | What to count with at present.
+-- | Find what to count with at present.
 --
 -- [Throws]: 'Heddle.Prim.Exception.HeddleBug' before there are sites.
 observerMetrics :: Observer -> IO Metrics
@@ -210,7 +210,7 @@ statusGateway observer place request = do
         Right root -> throwIO (LocalFile root {pathRelative = B.drop 1 (placePath place {placeSlash = False}), pathTrailingSlash = placeSlash place} (Redirected (fromMaybe asked (placeQuery place)) (placeHops place)))
         Left _ -> pure (Whole status404 [] "")
 
--- | Whether a request may read the status: its peer is in one of the networks, and so is every client that proxies on its way
+-- | Test whether a request may read the status: its peer is in one of the networks, and so is every client that proxies on its way
 -- have named. A client may forge such headers, which can only make it unwelcome; behind a proxy that names nobody, all clients are
 -- the proxy.
 --

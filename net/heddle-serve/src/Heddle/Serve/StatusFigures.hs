@@ -101,7 +101,7 @@ plus a b =
     on f field = field a `f` field b
     plusHandshakes (TlsCounts f r x c k) (TlsCounts f' r' x' c' k') = TlsCounts (f + f') (r + r') (x + x') (c + c') (k + k')
 
--- | What a process that has ended leaves: what it has counted, and nothing of what it had.
+-- | Keep what a process that has ended leaves: what it has counted, and nothing of what it had.
 countsOnly :: StatusFigures -> StatusFigures
 countsOnly figures =
   figures

@@ -19,7 +19,7 @@ where
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
 
--- | What a browser may do with the page: its own script and style, and questions to its own server.
+-- | Rights of a browser on the page: its own script and style, and questions to its own server.
 statusPagePolicy :: ByteString
 statusPagePolicy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

@@ -129,7 +129,7 @@ renderTarget (TargetTemplate pieces) = concatMap piece (zip pieces (drop 1 piece
 fillTarget :: TargetTemplate -> Filling -> ByteString
 fillTarget (TargetTemplate pieces) filling = B.concat [case piece of Literal text -> text; Variable _ value -> safeInAddress (value filling) | piece <- pieces]
 
--- | Whether the address has the host that the client has named.
+-- | Test whether the address has the host that the client has named.
 --
 -- [Cost]: O(pieces).
 targetNeedsHost :: TargetTemplate -> Bool

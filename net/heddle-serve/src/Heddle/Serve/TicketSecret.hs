@@ -62,11 +62,11 @@ inherited = do
       n <- c_readSecret (fromIntegral number) p (fromIntegral secretSize)
       if fromIntegral n == secretSize then Just . (,) (fromIntegral number) <$> B.packCStringLen (p, secretSize) else pure Nothing
 
--- | What a child needs in its environment.
+-- | Variables that a child needs.
 ticketVariables :: TicketSecret -> [(String, String)]
 ticketVariables (TicketSecret fd) = [(variable, show (fromIntegral fd :: Int))]
 
--- | What a child must inherit.
+-- | Descriptors that a child must inherit.
 ticketDescriptors :: TicketSecret -> [Fd]
 ticketDescriptors (TicketSecret fd) = [fd]
 

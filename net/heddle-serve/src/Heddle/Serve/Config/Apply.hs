@@ -93,7 +93,7 @@ statusOptionsOf watch prefix
   where
     timed = (defaultStatusOptions (meant prefix)) {statusTimeline = meant <$> watchTimeline watch}
 
--- | What to serve, or everything that is wrong with it. The place is for what is missing altogether.
+-- | Derive what to serve, or everything that is wrong with it. The place is for what is missing altogether.
 optionsOf :: Position -> Config -> Either [Problem] ServeOptions
 optionsOf at config = case sites of
   [] -> Left (Problem at "there is nothing to serve; give a directory (root), routes, or hosts" : problems)
@@ -272,7 +272,7 @@ siteOf trusted (Served _ names site) =
           proxyAnnounce = maybe NoAnnouncement meant (siteAnnounce site)
         }
 
--- | How a site's files are served.
+-- | Derive how a site's files are served.
 sitesFiles :: SiteConfig -> FileOptions
 sitesFiles site =
   defaultFileOptions

@@ -35,7 +35,7 @@ import System.Directory (doesDirectoryExist, doesPathExist)
 import System.FilePath (takeDirectory)
 import System.Posix.Files (fileAccess)
 
--- | What cannot be served, in the order of the files. The place is for what is missing altogether.
+-- | List what cannot be served, in the order of the files. The place is for what is missing altogether.
 --
 -- [Blocks]: holds an OS thread while it looks.
 checkConfig :: Position -> Config -> IO [Problem]

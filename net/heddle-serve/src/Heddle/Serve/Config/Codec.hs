@@ -248,7 +248,7 @@ instance Applicative (Keys o) where
 mergeKeys :: Keys a a -> a -> a -> a
 mergeKeys = keysMerge
 
--- | What may be written.
+-- | List what may be written.
 keyShapes :: Keys o a -> [Key]
 keyShapes = keysShapes
 

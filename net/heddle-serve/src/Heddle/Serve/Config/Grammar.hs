@@ -207,11 +207,11 @@ backends = [("epoll", Epoll), ("poll", Poll)]
 sandboxModes :: [(String, SandboxMode)]
 sandboxModes = [("auto", SandboxAuto), ("on", SandboxOn), ("off", SandboxOff)]
 
--- | What is shown of requests, by name.
+-- | Ways to show requests, by name.
 consoleLogs :: [(String, ConsoleLog)]
 consoleLogs = [("auto", ConsoleAuto), ("pretty", ConsolePretty), ("quiet", ConsoleQuiet)]
 
--- | What to do with a full log, by name.
+-- | Ways to treat a full log, by name.
 whenFulls :: [(String, WhenFull)]
 whenFulls = [("wait", WaitThenDrop), ("block", Block), ("drop", DropAtOnce)]
 

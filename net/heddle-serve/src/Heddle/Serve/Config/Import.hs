@@ -50,11 +50,11 @@ instance Monoid Translation where
 says :: String -> Yaml -> Translation
 says key value = Translation [(key, value)] []
 
--- | What needs no key, because the server does so anyway.
+-- | Translate what needs no key, because the server does so anyway.
 none :: Translation
 none = mempty
 
--- | What has no counterpart.
+-- | Report what has no counterpart.
 left :: FilePath -> Int -> String -> Translation
 left file line what = leftAt (Position file line 1) ("not translated: " ++ what)
 

@@ -35,13 +35,13 @@ routingFile text = case [value | (_, "Routing_File", value) <- settingsOf text, 
   value : _ -> Just value
   [] -> Nothing
 
--- | Whether a text has a key of Mighttpd.
+-- | Test whether a text has a key of Mighttpd.
 isMighttpdKeys :: String -> Bool
 isMighttpdKeys text = or [key `elem` known | (_, key, _) <- settingsOf text]
   where
     known = silent ++ ["User", "Pid_File", "Index_File", "Connection_Timeout", "Index_Cgi", "Status_File_Dir", "Server_Name"]
 
--- | Whether a text has a route as Mighttpd writes it.
+-- | Test whether a text has a route as Mighttpd writes it.
 isMighttpdRoutes :: String -> Bool
 isMighttpdRoutes text = or [operator `elem` ["->", "=>", ">>", "<<"] | line <- lines text, ['/' : _, operator, _] <- [words (withoutComment line)]]
 

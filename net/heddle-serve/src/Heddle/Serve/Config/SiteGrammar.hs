@@ -183,7 +183,7 @@ unix reader directory text = (,) whole <$> reader whole
 compressions :: [(String, Compression)]
 compressions = [("off", CompressionOff), ("static", CompressionStatic), ("on", CompressionOn)]
 
--- | What ETags are made of.
+-- | Parts that ETags are made of, by name.
 tagParts :: [(String, TagParts)]
 tagParts = [("all", TagOfAll), ("mtime-size", TagOfMtimeAndSize)]
 

@@ -101,7 +101,7 @@ pending (LogRing positions bytes size spare) use = do
   keepAlive spare
   pure result
 
--- | How many bytes are pending in all.
+-- | Count the bytes that are pending in all.
 --
 -- [Units]: bytes.
 -- [Threads]: any; the answer may be out of date when it arrives.
