@@ -251,6 +251,10 @@ transfers = do
   path <- Simple.bcast commWorld 0 (temporary ++ "/heddle-mpi-given-up-" ++ show pid)
   File.withFile commWorld path (File.ReadWrite File.MayExist) [File.DeleteOnClose] $ \file -> do
     File.writeAtAll file (rank * 8000) (Vector.replicate 1000 (-1 :: Int))
+    -- Rank 1 reads what rank 0 has written.
+    File.syncFile file
+    Fast.barrier commWorld
+    File.syncFile file
     forM_ [1 .. many] $ \i -> do
       when (i `mod` 50 == 0) performMajorGC
       into <- newPrimArray 1000 :: IO (MutablePrimArray RealWorld Int)

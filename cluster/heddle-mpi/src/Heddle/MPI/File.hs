@@ -25,6 +25,10 @@
 -- | at the shared pointer| 'readShared', 'writeShared'  | 'readOrdered', 'writeOrdered'   |
 -- +----------------------+------------------------------+---------------------------------+
 --
+-- What one process has written, another finds only after 'syncFile', a barrier and 'syncFile' again, also
+-- if both transfers are collective: a collective write may return on a process before another process has
+-- carried out its part. Or use 'setAtomicity', and a barrier between the two.
+--
 -- What begins with @i@ returns a 'Request'; what ends in @New@ reads into a new vector, as
 -- long as what was there. A file must not be closed before its requests are complete.
 --
