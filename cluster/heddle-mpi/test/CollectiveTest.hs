@@ -7,12 +7,17 @@ where
 import Control.Monad (forM_)
 import Data.Bits (shiftL, shiftR, (.&.), (.|.))
 import Data.Int (Int32, Int64)
+import Data.Maybe (fromMaybe)
+import Data.Primitive.PrimArray
 import Data.Vector.Storable (Vector)
 import Data.Vector.Storable qualified as Vector
 import Data.Vector.Storable.Mutable qualified as Mutable
 import Data.Word (Word16)
+import Foreign.Ptr (castPtr)
+import Foreign.Storable (Storable (..))
 import Heddle.MPI
 import Heddle.MPI.Collective
+import Heddle.MPI.Fast (Element)
 import Heddle.Prim.Exception (trySync)
 import Ranks
 
@@ -62,6 +67,23 @@ cases =
           === Vector.generate
             50
             (\i -> if toRank r == root && i `mod` 10 < i `div` 10 && i `div` 10 < size then fromIntegral i else -1),
+    -- MPI knows none of these types and gets their bytes.
+    anywhere "partsOfATypeWithoutOneOfMPIsWereCountedInBytes" $ do
+      partsOf (\i -> Triple (fromIntegral i) (i * 3) (even i))
+      partsOf even
+      partsOf (\i -> fromIntegral i / 2 :: Double)
+      unpinnedParts,
+    anywhere "alltoallDividedBytesAndNotElements" $ do
+      (_, size) <- place
+      let none = Triple (-1) 0 False
+      into <- Mutable.replicate (size + 1) none
+      -- 24 bytes times 1 to 4, and one element too many to be divided.
+      if size == 1
+        then alltoall commWorld (Vector.replicate 2 (Triple 5 6 True)) into >> Vector.freeze into >>= (=== Vector.replicate 2 (Triple 5 6 True))
+        else do
+          throws [InvalidCount] (alltoall commWorld (Vector.replicate (size + 1) none) into)
+          throws [InvalidCount] (alltoall commWorld (Vector.replicate (size - 1) none) into)
+      barrier commWorld,
     anywhere "scatter" . eachRoot $ \root -> do
       (r, size) <- place
       into <- Mutable.new 5
@@ -198,3 +220,60 @@ eachRoot body = commSize commWorld >>= \size -> mapM_ (body . toRank) [0 .. size
 
 place :: IO (Int, Int)
 place = (,) <$> (fromIntegral <$> commRank commWorld) <*> commSize commWorld
+
+-- | An element of 24 bytes, with padding.
+data Triple = Triple !Double !Int !Bool
+  deriving stock (Eq, Show)
+
+instance Storable Triple where
+  sizeOf _ = 24
+  alignment _ = 8
+  peek p = Triple <$> peekByteOff p 0 <*> peekByteOff p 8 <*> peekByteOff (castPtr p) 16
+  poke p (Triple a b c) = pokeByteOff p 0 a >> pokeByteOff p 8 b >> pokeByteOff p 16 c
+
+instance Element Triple
+
+-- Each of the four, with parts of different lengths and gaps between them, backwards, and refused where they do not fit.
+partsOf :: forall a. (Element a, Eq a, Show a) => (Int -> a) -> IO ()
+partsOf f = do
+  (r, size) <- place
+  let counts = [1 .. size]
+      parts = Parts counts [7 * (size - 1 - i) | i <- [0 .. size - 1]]
+      room = 7 * size
+      whole = Vector.generate room f
+      part i = Vector.slice (7 * (size - 1 - i)) (i + 1) whole
+      expected rows = Vector.generate room (\i -> let (q, k) = i `quotRem` 7 in fromMaybe (f 99) (lookup (size - 1 - q) rows >>= (Vector.!? k)))
+      blank = Mutable.replicate room (f 99) :: IO (Mutable.IOVector a)
+      sends = Parts (replicate size 2) [2 * i | i <- [0 .. size - 1]]
+      receives = Parts (replicate size 2) [3 * i | i <- [0 .. size - 1]]
+  mine <- Mutable.replicate (r + 1) (f 99)
+  scatterv commWorld 0 (if r == 0 then Just (whole, parts) else Nothing) mine
+  got <- Vector.freeze mine
+  got === part r
+  back <- blank
+  gatherv commWorld 0 got (if r == 0 then Just (back, parts) else Nothing)
+  gathered <- Vector.freeze back
+  gathered === (if r == 0 then expected [(i, part i) | i <- [0 .. size - 1]] else Vector.replicate room (f 99))
+  everywhere <- blank
+  allgatherv commWorld got everywhere parts
+  all' <- Vector.freeze everywhere
+  all' === expected [(i, part i) | i <- [0 .. size - 1]]
+  crossed <- blank
+  alltoallv commWorld (Vector.generate (2 * size) (\i -> f (100 * r + i))) sends crossed receives
+  transposed <- Vector.freeze crossed
+  transposed
+    === Vector.generate room (\i -> let (q, k) = i `quotRem` 3 in if q < size && k < 2 then f (100 * q + 2 * r + k) else f 99)
+  -- One element beyond the end, which as bytes would be inside of most of these.
+  throws [InvalidCount] (allgatherv commWorld got everywhere (Parts counts (replicate size room)))
+  throws [InvalidCount] (allgatherv commWorld got everywhere (Parts (replicate size (room + 1)) (replicate size 0)))
+  barrier commWorld
+
+-- Arrays that MPI cannot use in place.
+unpinnedParts :: IO ()
+unpinnedParts = do
+  (r, size) <- place
+  into <- newPrimArray (2 * size)
+  setPrimArray into 0 (2 * size) 0
+  allgatherv commWorld (primArrayFromList [fromIntegral r, 0.5 :: Double]) into (consecutive (replicate size 2))
+  got <- freezePrimArray into 0 (2 * size)
+  primArrayToList got === concat [[fromIntegral i, 0.5 :: Double] | i <- [0 .. size - 1]]

@@ -121,6 +121,10 @@ sameType call out into =
   where
     Datatype bytes = byteType
 
+-- The units of the root's buffer, if there is one.
+unitsIn :: SendBuffer b => Maybe b -> Int
+unitsIn = maybe 1 unitsEach
+
 -- The buffer for the root's side, if this is the root.
 rootSide :: String -> Comm kind -> Rank -> (b -> IO Side) -> Maybe b -> IO (Bool, Side)
 rootSide call comm root lend buffer = do
@@ -206,7 +210,7 @@ scattervC comm root b c = do
   into <- receiveSide c
   when here (sameType "scatterv" out into)
   size <- commSize comm
-  (counts, offsets, keep) <- maybe (pure (nullPtr, nullPtr, pure ())) (if here then withParts "scatterv" size out . snd else const (pure (nullPtr, nullPtr, pure ()))) b
+  (counts, offsets, keep) <- maybe (pure (nullPtr, nullPtr, pure ())) (if here then withParts "scatterv" size (unitsIn (fst <$> b)) out . snd else const (pure (nullPtr, nullPtr, pure ()))) b
   let more asked = asked {askedSendCounts = counts, askedSendOffsets = offsets}
   pure (collective "scatterv" kScatterv comm (exchanging (out, 0) (into, sideCount into)) {exchangeRoot = root, exchangeArrays = more, exchangeKeep = keep})
 
@@ -273,7 +277,7 @@ gathervC comm root b c = do
   (here, into) <- rootSide "gatherv" comm root receiveSide (fst <$> c)
   when here (sameType "gatherv" out into)
   size <- commSize comm
-  (counts, offsets, keep) <- maybe (pure (nullPtr, nullPtr, pure ())) (if here then withParts "gatherv" size into . snd else const (pure (nullPtr, nullPtr, pure ()))) c
+  (counts, offsets, keep) <- maybe (pure (nullPtr, nullPtr, pure ())) (if here then withParts "gatherv" size (unitsIn (fst <$> c)) into . snd else const (pure (nullPtr, nullPtr, pure ()))) c
   let more asked = asked {askedReceiveCounts = counts, askedReceiveOffsets = offsets}
   pure (collective "gatherv" kGatherv comm (exchanging (out, sideCount out) (into, 0)) {exchangeRoot = root, exchangeArrays = more, exchangeKeep = keep})
 
@@ -327,7 +331,7 @@ allgathervC comm b c parts = do
   into <- receiveSide c
   sameType "allgatherv" out into
   size <- commSize comm
-  (counts, offsets, keep) <- withParts "allgatherv" size into parts
+  (counts, offsets, keep) <- withParts "allgatherv" size (unitsEach c) into parts
   let more asked = asked {askedReceiveCounts = counts, askedReceiveOffsets = offsets}
   pure (collective "allgatherv" kAllgatherv comm (exchanging (out, sideCount out) (into, 0)) {exchangeArrays = more, exchangeKeep = keep})
 
@@ -347,12 +351,15 @@ alltoallC :: (SendBuffer b, ReceiveBuffer c) => String -> KindCode -> Int -> Int
 alltoallC call kind ins outs comm b c = do
   out <- sendSide b
   into <- receiveSide c
-  let each
-        | outs > 0 = sideCount out `quot` outs
-        | ins > 0 = sideCount into `quot` ins
+  -- A part has whole elements, also where MPI counts bytes.
+  let units = unitsEach b
+      count = elementsOf units (sideCount out)
+      each
+        | outs > 0 = units * (count `quot` outs)
+        | ins > 0 = unitsEach c * (elementsOf (unitsEach c) (sideCount into) `quot` ins)
         | otherwise = 0
   when (outs > 0 && each * outs /= sideCount out) . wrong InvalidCount call $
-    show (sideCount out) ++ " elements cannot be divided among " ++ show outs ++ " ranks"
+    show count ++ " elements cannot be divided among " ++ show outs ++ " ranks"
   fits call out into (ins * each)
   pure (collective call kind comm (exchanging (out, each) (into, each)))
 
@@ -373,8 +380,8 @@ alltoallvC comm b sent c received = do
   into <- receiveSide c
   sameType "alltoallv" out into
   size <- commSize comm
-  (outCounts, outOffsets, keep) <- withParts "alltoallv" size out sent
-  (inCounts, inOffsets, keep') <- withParts "alltoallv" size into received
+  (outCounts, outOffsets, keep) <- withParts "alltoallv" size (unitsEach b) out sent
+  (inCounts, inOffsets, keep') <- withParts "alltoallv" size (unitsEach c) into received
   let more asked =
         asked
           { askedSendCounts = outCounts,
@@ -533,10 +540,10 @@ reduceScatterC comm b counts c code = do
   into <- receiveSide c
   size <- commSize comm
   rank <- commRank comm
-  (p, _, keep) <- withParts "reduceScatter" size out (consecutive counts)
-  when (sum counts /= sideCount out) . wrong InvalidCount "reduceScatter" $
-    "the counts add up to " ++ show (sum counts) ++ ", not to the " ++ show (sideCount out) ++ " elements that are sent"
-  fits "reduceScatter" out into (counts !! fromIntegral rank)
+  (p, _, keep) <- withParts "reduceScatter" size (unitsEach b) out (consecutive counts)
+  when (sum counts /= Vector.length b) . wrong InvalidCount "reduceScatter" $
+    "the counts add up to " ++ show (sum counts) ++ ", not to the " ++ show (Vector.length b) ++ " elements that are sent"
+  fits "reduceScatter" out into (unitsEach b * (counts !! fromIntegral rank))
   let more asked = asked {askedReceiveCounts = p}
   pure (collective "reduceScatter" kReduceScatter comm (exchanging (out, sideCount out) (into, 0)) {exchangeOperator = code, exchangeArrays = more, exchangeKeep = keep})
 

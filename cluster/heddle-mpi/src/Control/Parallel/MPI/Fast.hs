@@ -222,6 +222,7 @@ newtype ReadOnly b = ReadOnly b
 
 instance SendBuffer b => SendBuffer (ReadOnly b) where
   lendOut (ReadOnly b) = lendOut b
+  unitsEach (ReadOnly b) = unitsEach b
 
 instance SendBuffer b => ReceiveBuffer (ReadOnly b) where
   lendIn (ReadOnly b) = lendOut b

@@ -150,6 +150,11 @@ data Lent = Lent
 lentBytes :: Lent -> Int
 lentBytes lent = lentCount lent * lentEach lent
 
+-- How many of MPI's elements are one of this type.
+unitsOf :: forall a. Element a => Int
+unitsOf = if elementType @a == byteType then elementBytes @a else 1
+{-# INLINE unitsOf #-}
+
 -- Lend memory in place.
 inPlace :: forall a x. Element a => ForeignPtr x -> Int -> Int -> Lent
 inPlace memory offset n =
@@ -162,6 +167,10 @@ inPlace memory offset n =
 class SendBuffer b where
   -- | Lend it for reading.
   lendOut :: b -> IO Lent
+
+  -- | How many of MPI's elements are one element of the memory: more than one if it is lent as bytes.
+  unitsEach :: b -> Int
+  unitsEach _ = 1
 
 -- | Memory that can be received into. It must not be read until the operation is complete.
 class SendBuffer b => ReceiveBuffer b where
@@ -176,10 +185,12 @@ instance SendBuffer ByteString where
 instance Element a => SendBuffer (Vector.Vector a) where
   lendOut v = case Vector.unsafeToForeignPtr0 v of (memory, n) -> pure (inPlace @a memory 0 n)
   {-# INLINE lendOut #-}
+  unitsEach _ = unitsOf @a
 
 instance (Element a, s ~ RealWorld) => SendBuffer (Mutable.MVector s a) where
   lendOut v = case Mutable.unsafeToForeignPtr0 v of (memory, n) -> pure (inPlace @a memory 0 n)
   {-# INLINE lendOut #-}
+  unitsEach _ = unitsOf @a
 
 instance (Element a, s ~ RealWorld) => ReceiveBuffer (Mutable.MVector s a) where
   lendIn = lendOut
@@ -193,6 +204,7 @@ instance Element a => SendBuffer (Ptr a, Int) where
     | elementType @a == byteType = pure (Lent (castPtr p) (n * elementBytes @a) byteType 1 (pure ()) (pure ()))
     | otherwise = pure (Lent (castPtr p) n (elementType @a) (elementBytes @a) (pure ()) (pure ()))
   {-# INLINE lendOut #-}
+  unitsEach _ = unitsOf @a
 
 instance Element a => ReceiveBuffer (Ptr a, Int) where
   lendIn = lendOut
@@ -213,6 +225,7 @@ instance (Ix i, Element a) => SendBuffer (StorableArray i a) where
     p <- withStorableArray array pure
     lent <- lendOut (p, n)
     pure lent {lentDone = withStorableArray array (const (pure ()))}
+  unitsEach _ = unitsOf @a
 
 instance (Ix i, Element a) => ReceiveBuffer (StorableArray i a) where
   lendIn = lendOut
@@ -222,9 +235,11 @@ instance SendBuffer ByteArray where
 
 instance (Prim a, Element a) => SendBuffer (PrimArray a) where
   lendOut (PrimArray array) = bytesOut (elementType @a) (sizeOf (undefined :: a)) (ByteArray array)
+  unitsEach _ = primUnits @a
 
 instance (Prim a, Element a, s ~ RealWorld) => SendBuffer (MutablePrimArray s a) where
   lendOut (MutablePrimArray array) = bytesThrough False (elementType @a) (sizeOf (undefined :: a)) (MutableByteArray array)
+  unitsEach _ = primUnits @a
 
 instance (Prim a, Element a, s ~ RealWorld) => ReceiveBuffer (MutablePrimArray s a) where
   lendIn (MutablePrimArray array) = bytesThrough True (elementType @a) (sizeOf (undefined :: a)) (MutableByteArray array)
@@ -238,12 +253,19 @@ instance s ~ RealWorld => ReceiveBuffer (MutableByteArray s) where
 -- | No instance for 'Bool', whose elements are bits in such an array.
 instance (Prim a, Element a) => SendBuffer (UArray i a) where
   lendOut (UArray _ _ _ array) = bytesOut (elementType @a) (sizeOf (undefined :: a)) (ByteArray array)
+  unitsEach _ = primUnits @a
 
 instance (Prim a, Element a) => SendBuffer (IOUArray i a) where
   lendOut (IOUArray (STUArray _ _ _ array)) = bytesThrough False (elementType @a) (sizeOf (undefined :: a)) (MutableByteArray array)
+  unitsEach _ = primUnits @a
 
 instance (Prim a, Element a) => ReceiveBuffer (IOUArray i a) where
   lendIn (IOUArray (STUArray _ _ _ array)) = bytesThrough True (elementType @a) (sizeOf (undefined :: a)) (MutableByteArray array)
+
+-- In such arrays an element has the size that "Data.Primitive.Types" says.
+primUnits :: forall a. (Prim a, Element a) => Int
+primUnits = if elementType @a == byteType then sizeOf (undefined :: a) else 1
+{-# INLINE primUnits #-}
 
 bytesOut :: Datatype -> Int -> ByteArray -> IO Lent
 bytesOut type' each array = do

@@ -28,6 +28,7 @@ module Heddle.MPI.Internal.Collective
     Parts (..),
     consecutive,
     withParts,
+    elementsOf,
 
     -- * Kinds
     KindCode,
@@ -162,11 +163,13 @@ collective call kind comm (Exchange out sends into receives (Rank root) operator
     limit = bulkBytes `div` 16
 {-# INLINE collective #-}
 
--- | Each rank's part of a buffer: its number of elements, and where they begin. For types that MPI
--- handles as bytes (see 'elementType') both are in bytes.
+-- | Each rank's part of a buffer: its number of elements, and where they begin.
+--
+-- [Units]: elements of the buffer, also of types that MPI handles as bytes (see 'elementType'); of memory
+-- that is 'Heddle.MPI.Datatype.shaped', elements of that type; of a byte string, bytes.
 data Parts = Parts
   { partCounts :: ![Int],
-    -- | From the beginning of the buffer, in elements.
+    -- | From the beginning of the buffer.
     partOffsets :: ![Int]
   }
   deriving stock (Eq, Show)
@@ -176,20 +179,27 @@ consecutive :: [Int] -> Parts
 consecutive counts = Parts counts (scanl (+) 0 (take (length counts - 1) counts))
 
 -- | C's arrays of parts, checked against the number of ranks and the memory, and the action that
--- keeps the arrays alive.
-withParts :: String -> Int -> Side -> Parts -> IO (Ptr Int64, Ptr Int64, IO ())
-withParts call ranks side (Parts counts offsets) = do
+-- keeps the arrays alive. Takes the number of MPI's elements in one of the memory, see 'unitsEach'.
+withParts :: String -> Int -> Int -> Side -> Parts -> IO (Ptr Int64, Ptr Int64, IO ())
+withParts call ranks units side (Parts counts offsets) = do
   when (length counts /= ranks || length offsets /= ranks) $
     wrong InvalidCount call (show (length counts) ++ " counts and " ++ show (length offsets) ++ " offsets for " ++ show ranks ++ " ranks")
   forM_ (zip counts offsets) $ \(n, o) ->
-    when (n < 0 || o < 0 || o > sideCount side - n) $
-      wrong InvalidCount call (show n ++ " elements at " ++ show o ++ " are not inside of a buffer of " ++ show (sideCount side))
+    when (n < 0 || o < 0 || n > whole || o > whole - n) $
+      wrong InvalidCount call (show n ++ " elements at " ++ show o ++ " are not inside of a buffer of " ++ show whole)
   memory <- newBuffer (max 16 (16 * ranks))
   let first = castPtr (bufferPtr memory) :: Ptr Int64
       second = first `plusPtr` (8 * ranks) :: Ptr Int64
-  pokeArray first (map fromIntegral counts)
-  pokeArray second (map fromIntegral offsets)
+  pokeArray first (map inUnits counts)
+  pokeArray second (map inUnits offsets)
   pure (first, second, keepAlive memory)
+  where
+    whole = elementsOf units (sideCount side)
+    inUnits n = fromIntegral (units * n)
+
+-- | The number of the memory's elements, given how many of MPI's are one, and MPI's number.
+elementsOf :: Int -> Int -> Int
+elementsOf units n = n `quot` max 1 units
 
 -- | The numbers of @enum heddle_mpi_collective@.
 type KindCode = CInt

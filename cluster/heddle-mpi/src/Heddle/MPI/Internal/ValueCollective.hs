@@ -226,7 +226,7 @@ valueAllgather a shadow = do
     mine <- either (const (newBuffer 16)) (pure . fst) wanted
     out <- sendSide (mine, max 0 (lengths !! rank))
     into <- receiveSide (memory, last offsets)
-    (counts, starts, keep) <- withParts "allgather" size into (Parts (map (max 0) lengths) (take size offsets))
+    (counts, starts, keep) <- withParts "allgather" size 1 into (Parts (map (max 0) lengths) (take size offsets))
     let more asked = asked {askedReceiveCounts = counts, askedReceiveOffsets = starts}
     performNow (collective "allgather" kAllgatherv shadow (exchanging (out, max 0 (lengths !! rank)) (into, 0)) {exchangeArrays = more, exchangeKeep = keep})
   values <- forM (zip3 [0 ..] lengths offsets) $ \(r, n, offset) ->
