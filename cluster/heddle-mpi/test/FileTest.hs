@@ -513,7 +513,7 @@ meet = do
   forM_ [r | r <- [0 .. size - 1], r /= rank] (\r -> recvNew @Word8 commWorld (toRank r) 11 0)
   void (waitAll sent)
 
--- | What all have, one behind the other, for the first.
+-- | The values that all have, one behind the other, for the first.
 gathered :: Vector Int32 -> IO (Vector Int32)
 gathered mine = do
   (rank, size) <- place

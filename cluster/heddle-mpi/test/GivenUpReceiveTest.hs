@@ -41,7 +41,7 @@ cases =
          anywhere "a receive ends at its deadline and takes nothing" receiveUntilItsDeadline
        ]
 
--- | How the i-th message is sent, and how it is received.
+-- | The ways to send the i-th message and to receive it.
 data Way = Way (Comm 'Intra -> Rank -> Int -> IO (Request ())) Receiver
 
 -- | Begins a receive; the result is an attempt, given up after microseconds, that is repeated until it gives the number.

@@ -41,7 +41,7 @@ import System.Timeout (timeout)
 import Test.Tasty
 import Test.Tasty.HUnit (assertFailure, testCaseInfo)
 
--- | What to start.
+-- | A job to start.
 data Job = Job
   { -- | @alone@ needs no launcher.
     jobMpi :: !String,
@@ -163,7 +163,7 @@ jobTests cases =
       let path = directory ++ "/from-" ++ show (from :: Int) ++ (if again == Just from then "-again" else "")
       let verdictsOf r = path ++ "." ++ show r
           written = forM [0 .. n - 1] (fmap (fromRight 0) . trySync . getFileSize . verdictsOf)
-      result <- runWatched written (Job mpi n ["--cases", path, show from] [("HEDDLE_MPI_LEAKS", "1")] 60)
+      result <- runWatched written (Job mpi n ["--cases", path, show from] [("HEDDLE_MPI_LEAKS", "1")] 300)
       ranks <- forM [0 .. n - 1] $ \r -> do
         let file = verdictsOf r
         there <- doesFileExist file

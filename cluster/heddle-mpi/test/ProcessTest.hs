@@ -161,7 +161,7 @@ tests =
       ]
   ]
 
--- | What a spawned process does.
+-- | The part of a spawned process.
 spawned :: [String] -> IO ()
 spawned role = mpi $ case role of
   ["double"] -> withParent $ \inter -> do

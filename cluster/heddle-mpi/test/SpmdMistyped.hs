@@ -92,7 +92,7 @@ coercedToPlain = runSpmd commWorld $ do
 effectInside :: IO ()
 effectInside = runSpmd commWorld (putStrLn "" >> pure ())
 
--- | What these should have been.
+-- | The same as they should have been.
 welltyped :: IO ()
 welltyped = do
   runSpmd commWorld $ do

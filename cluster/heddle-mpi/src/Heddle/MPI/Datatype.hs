@@ -101,7 +101,7 @@ newIndexedType blocks type'@(Datatype handle) = do
   withArrayLen (map (fromIntegral . snd) blocks) $ \n lengths -> withArray offsets $ \at ->
     making "newIndexedType" (c_indexed (fromIntegral n) lengths at handle)
 
--- | Whether the last or the first index of an array varies fastest in memory.
+-- | The index of an array that varies fastest in memory: the last or the first.
 data Order
   = -- | The last one, as in C and in Haskell's arrays.
     RowMajor

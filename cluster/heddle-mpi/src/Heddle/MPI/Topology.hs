@@ -49,7 +49,7 @@ import Heddle.Prim.Exception
 data Dimension = Dimension
   { -- | How many processes lie along it.
     dimensionSize :: !Int,
-    -- | Whether the last process is a neighbour of the first.
+    -- | 'True' if the last process is a neighbour of the first.
     dimensionPeriodic :: !Bool
   }
   deriving stock (Eq, Show)

@@ -66,7 +66,7 @@ import Heddle.Prim.Thread (fork)
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
 import System.Timeout (timeout)
 
--- | What may be done with a file. The same on all processes.
+-- | The permitted uses of a file. The same on all processes.
 data FileMode
   = -- | It must exist.
     ReadOnly
@@ -74,7 +74,7 @@ data FileMode
   | ReadWrite !Creation
   deriving stock (Eq, Show)
 
--- | Whether a file that is opened for writing exists.
+-- | The state of a file that is opened for writing: it exists, or is made.
 data Creation
   = -- | It must exist, and keeps what it contains.
     MustExist
@@ -84,7 +84,7 @@ data Creation
     MustNotExist
   deriving stock (Bounded, Enum, Eq, Ord, Show)
 
--- | What else may be asked for when a file is opened. The same on all processes.
+-- | Further options when a file is opened. The same on all processes.
 data FileOption
   = -- | Delete it when it is closed.
     DeleteOnClose
@@ -118,7 +118,7 @@ instance Eq File where
 instance Show File where
   showsPrec _ file = showString "File " . shows (filePath file)
 
--- | What a process sees of a file.
+-- | The part of a file that a process sees.
 data View = View
   { -- | Of an element, in bytes.
     viewElement :: !Int,
@@ -350,7 +350,7 @@ resetView file = mask_ $ do
 
 -- Pointers -------------------------------------------------------------------
 
--- | What a pointer is moved from.
+-- | The place that a pointer is moved from.
 data Whence = FromStart | FromHere | FromEnd
   deriving stock (Bounded, Enum, Eq, Ord, Show)
 

@@ -130,7 +130,7 @@ flatten out
 data DecodeProblem = DecodeProblem
   { -- | The offset in the message of the byte in question.
     problemOffset :: !Int,
-    -- | What was expected there, what was found, and the bytes of the message.
+    -- | The text: what was expected there, what was found, and the bytes of the message.
     problemReason :: !String
   }
   deriving stock (Eq, Show)

@@ -55,19 +55,19 @@ import Heddle.MPI.Internal.Foreign
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef)
 import Heddle.Prim.Exception
 
--- | How an operation is started, given its testing budget in nanoseconds: by a safe call, which
+-- | The start of an operation, given its testing budget in nanoseconds: by a safe call, which
 -- gives up the capability, and by an unsafe call, which holds it.
 data Start = Start
   { startCall :: !String,
     startFree :: Int64 -> CInt -> Ptr Outcome -> IO Slot,
     startHeld :: Int64 -> CInt -> Ptr Outcome -> IO Slot,
     startWeight :: !Weight,
-    -- | Whether the continuation also runs after failure and cancellation. Otherwise a failure
+    -- | 'True' if the continuation also runs after failure and cancellation. Otherwise a failure
     -- throws, and the continuation does not run.
     startTells :: !Bool
   }
 
--- | Whether the call that starts an operation may copy much data ('Bulky').
+-- | The amount of data that the call which starts an operation may copy: much, if it is 'Bulky'.
 data Weight = Light | Bulky
   deriving stock (Eq)
 
@@ -86,7 +86,7 @@ data Next a
   | -- | The operation was cancelled.
     Gone
 
--- | How long a call that holds the capability tests, in nanoseconds.
+-- | The time that a call that holds the capability tests, in nanoseconds.
 heldBudget :: Int64
 heldBudget = 5000
 
@@ -118,13 +118,13 @@ data Under a = Under
   { underState :: !(TVar (State a)),
     -- | The slot of the current phase.
     underSlot :: !(Ref Slot),
-    -- | Whether a thread is parked for it: then the slots of later phases are watched as well.
+    -- | 'True' if a thread is parked for it: then the slots of later phases are watched as well.
     underWatched :: !(Ref Bool),
-    -- | Whether it was cancelled: then it is not started again.
+    -- | 'True' if it was cancelled: then it is not started again.
     underWithdrawn :: !(Ref Bool)
   }
 
--- | How far it is. All of these but the first are final.
+-- | The progress of a sequence of phases. All of these but the first are final.
 data State a
   = Underway
   | Over a

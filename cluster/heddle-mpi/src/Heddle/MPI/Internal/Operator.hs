@@ -17,6 +17,6 @@ import Foreign.C.Types (CInt)
 data Operator a = Operator
   { -- | MPI's operator, if it has one for the type.
     operatorCode :: !(Maybe CInt),
-    -- | What it does.
+    -- | The function.
     operatorFunction :: a -> a -> a
   }

@@ -361,7 +361,7 @@ cancel (Request under _) =
 
 -- The engine -----------------------------------------------------------------
 
--- | How many outcomes the engine takes in one batch.
+-- | The number of outcomes that the engine takes in one batch.
 engineBatch :: Int
 engineBatch = 64
 

@@ -65,7 +65,7 @@ withTicket (Ticket before mine) body = mask $ \restore -> do
 inOrder :: TicketLock -> IO a -> IO a
 inOrder lock body = mask $ \restore -> takeTicket lock >>= \ticket -> withTicket ticket (restore body)
 
--- | Whether all tickets before this one are released. If so, the caller must 'release' this one; if
+-- | Ask if all tickets before this one are released. If so, the caller must 'release' this one; if
 -- not, 'withTicket' waits.
 --
 -- [Blocks]: never.

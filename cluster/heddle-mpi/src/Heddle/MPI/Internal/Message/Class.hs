@@ -85,7 +85,7 @@ import Numeric.Natural (Natural)
 --
 -- A newtype can use the codec of the wrapped type: @deriving newtype (Message)@.
 class Message a where
-  -- | How a value is written and read.
+  -- | The way in which a value is written and read.
   --
   -- Law (@round trip@): decoding an encoded value gives an equal value.
   codec :: Codec a

@@ -69,7 +69,7 @@ import GHC.ForeignPtr (unsafeWithForeignPtr)
 import Heddle.Prim.Buffer (Buffer, bufferForeign, bufferPtr)
 import Heddle.Prim.Exception (Exception, bug, throwIO)
 
--- | How values of a type are written into a message and read from it.
+-- | The way in which values of a type are written into a message and read from it.
 --
 -- One constructor is chosen for a type, never for a value, and without looking at the
 -- codecs of the fields of a sum's constructors or of list elements: types may be recursive.

@@ -146,7 +146,7 @@ arrayCodec indices codec =
     )
 {-# INLINE arrayCodec #-}
 
--- | Whether bounds match a number of elements. 'rangeSize' alone may have overflowed.
+-- | Check that bounds match a number of elements. 'rangeSize' alone may have overflowed.
 fits :: Ix i => (i, i) -> Int -> Bool
 fits limits n
   | rangeSize limits /= n = False
