@@ -9,6 +9,7 @@ module FailureTest
   )
 where
 
+import Control.Concurrent (forkIO, myThreadId)
 import Control.Monad (forM_, forever, unless, void)
 import Data.List (isInfixOf, isPrefixOf)
 import Data.Vector.Storable (Vector)
@@ -27,7 +28,7 @@ import System.Process (readProcess)
 import Test.Tasty
 import Test.Tasty.HUnit
 
--- | What a rank of a failing job does.
+-- | The part of a rank in a failing job.
 failing :: [String] -> IO ()
 failing = \case
   ["throws"] -> mpi $ do
@@ -51,6 +52,18 @@ failing = \case
     rank <- commRank commWorld
     barrier commWorld
     exitWith (ExitFailure (20 + fromIntegral rank))
+  -- What is thrown to the thread that has called 'mpi' reaches the program, which catches it and goes on.
+  ["thrown-to-main"] -> do
+    caller <- myThreadId
+    mpi $ do
+      rank <- commRank commWorld
+      _ <- forkIO (throwTo caller (userError "from another thread"))
+      caught <- try (waitForNobody rank)
+      n <- allreduce commWorld (+) (1 :: Int)
+      size <- commSize commWorld
+      case caught of
+        Left e | n == size -> putStrLn ("caught " ++ show (e :: IOException))
+        _ -> throwIO (userError "no exception")
   ["before"] -> void (commSize commWorld)
   ["after"] -> mpi (pure ()) >> void (commSize commWorld)
   ["twice"] -> mpi (pure ()) >> mpi (pure ())
@@ -92,6 +105,7 @@ tests =
           killedRank mpi',
           ends mpi' 2 "aborts" [9] [],
           testCase "exitCodeWasThatOfWhoeverAbortedFirst" (mostlyLowest mpi'),
+          succeeds mpi' 2 "thrown-to-main" "caught user error (from another thread)",
           ends mpi' 2 "before" [] ["NotStarted"],
           ends mpi' 2 "after" [] ["AlreadyFinished"],
           ends mpi' 2 "twice" [] ["AlreadyFinished"],
@@ -101,7 +115,8 @@ tests =
     ]
       ++ [ testGroup
              "alone"
-             [ ends "alone" 1 "before" [] ["NotStarted"],
+             [ succeeds "alone" 1 "thrown-to-main" "caught user error (from another thread)",
+               ends "alone" 1 "before" [] ["NotStarted"],
                ends "alone" 1 "after" [] ["AlreadyFinished"],
                succeeds "alone" 1 "arguments" "all refused"
              ],

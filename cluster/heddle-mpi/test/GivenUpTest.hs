@@ -33,6 +33,7 @@ import Heddle.Prim.Exception hiding (assert)
 import Heddle.Prim.Thread (forkMasked)
 import Ranks
 import System.Directory (getTemporaryDirectory)
+import System.IO.Unsafe (unsafePerformIO)
 import System.Mem (performMajorGC)
 import System.Posix.Process (getProcessID)
 import System.Timeout (timeout)
@@ -44,6 +45,7 @@ cases =
     ++ [anywhere ("given up: " ++ name) (receiveCase tag (start tag)) | (tag, (name, start)) <- zip [5 ..] receives]
     ++ [ onRanks [2, 3] "killThread during a collective leaves the next one its own values" killed,
          onRanks [2, 3] "a collective that waits for its turn is not left out when given up" queued,
+         onRanks [2, 3] "a collective goes on when its caller is killed while the program's code is evaluated" evaluated,
          onRanks [2] "given up: transfers of files" transfers,
          onRanks [2 .. 4] "vectors of different lengths fail on every rank, and the next collective is right" lengths,
          onRanks [2 .. 4] "a value that cannot be evaluated fails on every rank, and the next collective is right" values
@@ -242,6 +244,39 @@ queued = withDup commWorld $ \comm -> do
       Simple.allgather comm (2 :: Int) >>= (=== replicate size 2)
       Fast.allreduceValue comm sumOf (3 :: Int) >>= (=== 3 * size)
   Simple.allgather comm (4 :: Int) >>= (=== replicate size 4)
+
+-- Rank 0 is killed while its value, or the function that combines two, is evaluated, which ends only later.
+evaluated :: IO ()
+evaluated = withDup commWorld $ \comm -> do
+  (size, rank) <- place
+  _ <- Simple.bcast comm 0 ()
+  let parts :: [((Int -> Int) -> Int -> IO (), Int)]
+      parts =
+        [ (\f x -> Simple.bcast comm 0 (f x) >>= (=== 1), 1),
+          (\f x -> Simple.allgather comm (f x) >>= (=== replicate size 1), 1),
+          (\f x -> Simple.gather comm 1 (f x) >>= (=== (if rank == 1 then Just (replicate size 1) else Nothing)), 1),
+          (\f x -> Simple.alltoall comm (replicate size (f x)) >>= (=== replicate size 1), 1),
+          (\f x -> Simple.allreduce comm (+) (f x) >>= (=== size), 1),
+          (\f x -> Simple.allreduce comm (\a b -> f (a + b)) x >>= (=== size), 1),
+          (\f x -> Simple.scan comm (\a b -> a + f b) x >>= (=== rank + 1), 1),
+          (\f x -> Fast.allreduceValue comm (operator (\a b -> f (a + b))) x >>= (=== size), 1)
+        ]
+  forM_ parts $ \(part, x) -> do
+    if rank == 0
+      then do
+        began <- newEmptyMVar
+        gate <- newEmptyMVar
+        ended <- newEmptyMVar
+        -- Scans give rank 0 nothing to combine, so that it is not killed there.
+        let slow n = unsafePerformIO (tryPutMVar began () >> readMVar gate >> pure n)
+            {-# NOINLINE slow #-}
+        thread <- forkMasked (\unmask -> try (unmask (part slow x)) >>= \e -> tryPutMVar began () >> putMVar ended (e :: Either SomeException ()))
+        takeMVar began
+        killThread thread
+        _ <- takeMVar ended
+        putMVar gate ()
+      else part id x
+    Simple.allgather comm rank >>= (=== [0 .. size - 1])
 
 transfers :: IO ()
 transfers = do

@@ -7,8 +7,9 @@ module SimpleTest
   )
 where
 
+import Control.Concurrent (forkIO, isCurrentThreadBound)
 import Control.Concurrent.STM (atomically, orElse)
-import Control.Monad (forM, forM_, replicateM, when)
+import Control.Monad (forM, forM_, replicateM, replicateM_, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.Map.Strict (Map)
@@ -17,6 +18,8 @@ import Data.Vector.Storable (Vector)
 import Data.Vector.Storable qualified as Vector
 import GHC.Generics (Generic)
 import Heddle.MPI
+import Heddle.MPI.Collective qualified as Fast
+import Heddle.MPI.Operator (operator)
 import Heddle.MPI.Simple
 import Heddle.Prim.Exception (trySync)
 import Ranks
@@ -77,6 +80,35 @@ cases =
         else do
           ((), _) <- recv commWorld 0 2
           rsend commWorld 0 1 (reading 100000 r),
+    -- Every hand-over to a bound thread takes tens of microseconds.
+    anywhere "theProgramRanOnABoundThread" (isCurrentThreadBound >>= (=== False)),
+    anywhere "aCollectiveOfValuesForkedAThread" $ do
+      (r, size) <- place
+      let root = toRank (size - 1)
+      forM_
+        [ void (bcast commWorld root r),
+          void (gather commWorld root (replicate 2000 r)),
+          void (scatter commWorld root [0 .. size - 1]),
+          void (allgather commWorld r),
+          void (alltoall commWorld (replicate size r)),
+          void (reduce commWorld root (+) r),
+          void (allreduce commWorld (+) r),
+          void (scan commWorld (+) r),
+          void (exscan commWorld (+) r),
+          void (Fast.allreduceValue commWorld (operator (+)) r)
+        ]
+        $ \collective -> do
+          -- The first one makes the duplicate of the communicator.
+          collective
+          before <- nextThread
+          replicateM_ 50 collective
+          after <- nextThread
+          assert (show (after - before - 1) ++ " threads for 50 calls") (after - before < 25),
+    anywhere "aRootWithoutAListLeftTheOthersWaiting" $ do
+      (_, size) <- place
+      for' <- trySync (scatter commWorld 0 (error "no list" :: [Int]))
+      assert "all throw" (either (const True) (const False) for')
+      scatter commWorld 0 [1 .. size] >>= \n -> commRank commWorld >>= \r -> n === fromEnum r + 1,
     anywhere "to oneself, without waiting" $ do
       (r, _) <- place
       a <- isend commWorld (toRank r) 1 (reading 100000 r)
@@ -210,3 +242,7 @@ eachRoot body = commSize commWorld >>= \size -> mapM_ (body . toRank) [0 .. size
 
 place :: IO (Int, Int)
 place = (,) <$> (fromIntegral <$> commRank commWorld) <*> commSize commWorld
+
+-- The runtime's number of the next thread: it counts them.
+nextThread :: IO Int
+nextThread = read . last . words . show <$> forkIO (pure ())

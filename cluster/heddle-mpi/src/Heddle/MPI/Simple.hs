@@ -167,7 +167,7 @@ irecv = receivingPacked "irecv"
 -- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks.
 bcast :: Message a => Comm 'Intra -> Rank -> a -> IO a
-bcast comm root a = collectively comm (valueBcast root a)
+bcast comm !root a = collectively comm (valueBcast root a)
 
 -- | 'bcast', at the root.
 --
@@ -187,7 +187,7 @@ bcastRecv comm root = bcast comm root (error "heddle mpi: bcastRecv was called b
 -- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks.
 scatter :: Message a => Comm 'Intra -> Rank -> [a] -> IO a
-scatter comm root as = collectively comm (valueScatter root as)
+scatter comm !root as = collectively comm (valueScatter root as)
 
 -- | 'scatter', at the root.
 --
@@ -206,7 +206,7 @@ scatterRecv comm root = scatter comm root []
 -- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks.
 gather :: Message a => Comm 'Intra -> Rank -> a -> IO (Maybe [a])
-gather comm root a = collectively comm (valueGather root a)
+gather comm !root a = collectively comm (valueGather root a)
 
 -- | 'gather', on ranks other than the root.
 --
@@ -241,7 +241,7 @@ alltoall comm as = collectively comm (valueAlltoall as)
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks; what the function throws, on the rank where it
 -- throws.
 reduce :: Message a => Comm 'Intra -> Rank -> (a -> a -> a) -> a -> IO (Maybe a)
-reduce comm root f a = collectively comm (valueReduce root f a)
+reduce comm !root f a = collectively comm (valueReduce root f a)
 
 -- | Combine all values, in the order of the ranks; every rank gets the same result.
 --

@@ -77,7 +77,8 @@ where
 
 import Control.Monad (forM, void, when)
 import Heddle.MPI.Internal.Error (ErrorClass (..), wrong)
-import Heddle.MPI.Internal.Request (wait)
+import Heddle.MPI.Internal.PackedMessage (arrivingPacked, ileavingPacked, unpack)
+import Heddle.MPI.Internal.Steps (computing, waiting)
 import Heddle.MPI.Internal.Tree (verdict)
 import Heddle.MPI.Internal.Types
 import Heddle.MPI.Simple (Message)
@@ -320,16 +321,14 @@ neighbours (Local pair) = Spmd $ \w -> do
 -- agree on success.
 passed :: Message a => String -> World -> [(Rank, a)] -> [Rank] -> IO [a]
 passed call w out from = collectively (worldComm w) $ \shadow -> do
-  sent <- forM out $ \(rank, a) ->
-    trySync (Simple.isend shadow rank passTag (Just a)) >>= \case
-      Right request -> pure (request, Nothing)
-      Left e -> (\request -> (request, Just e)) <$> Simple.isend shadow rank passTag (Nothing :: Maybe ())
-  got <- forM from $ \rank ->
-    trySync $
-      Simple.recv shadow rank passTag >>= \case
+  sent <- forM out (\(rank, a) -> ileavingPacked call shadow rank passTag (Just a) (Nothing :: Maybe ()))
+  got <- forM from $ \rank -> do
+    packed <- arrivingPacked call shadow rank passTag
+    computing . trySync $
+      unpack call packed >>= \case
         (Just a, _) -> pure a
         (Nothing, _) -> wrong RemoteError call ("rank " ++ show rank ++ " has no value")
-  mapM_ (wait . fst) sent
+  mapM_ (waiting . fst) sent
   let problems = [e | (_, Just e) <- sent] ++ [e | Left e <- got]
   verdict call shadow (case problems of e : _ -> Just e; [] -> Nothing)
   pure [a | Right a <- got]

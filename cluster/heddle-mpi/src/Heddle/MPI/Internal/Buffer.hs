@@ -62,7 +62,7 @@ newtype Datatype = Datatype Int64
 byteType :: Datatype
 byteType = Datatype 16
 
--- | Whether a type was made of others; the handles of predefined types come first, see
+-- | Tell a type that was made of others; the handles of predefined types come first, see
 -- @heddle_mpi_core.h@.
 isDerived :: Datatype -> Bool
 isDerived (Datatype handle) = handle > 30

@@ -16,6 +16,7 @@ module Heddle.MPI.Internal.Collective
     Collective (..),
     performNow,
     beginNow,
+    performingIt,
     Side (..),
     sendSide,
     receiveSide,
@@ -29,6 +30,12 @@ module Heddle.MPI.Internal.Collective
     consecutive,
     withParts,
     elementsOf,
+    unitsIn,
+
+    -- * Checks
+    fits,
+    sameType,
+    rootSide,
 
     -- * Kinds
     KindCode,
@@ -63,6 +70,7 @@ import Heddle.MPI.Internal.Buffer
 import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign
 import Heddle.MPI.Internal.Request
+import Heddle.MPI.Internal.Steps
 import Heddle.MPI.Internal.Types
 import Heddle.Prim.Buffer (bufferPtr, keepAlive, newBuffer)
 
@@ -78,6 +86,11 @@ performNow (Collective start rest) = perform start rest
 beginNow :: Collective a -> IO (Request a)
 beginNow (Collective start rest) = begin start rest
 {-# INLINE beginNow #-}
+
+-- | Take part, as a step of one of Heddle's own collectives.
+performingIt :: Collective a -> Steps a
+performingIt (Collective start rest) = performing start rest
+{-# INLINE performingIt #-}
 
 -- | Memory for one direction.
 data Side = Side
@@ -200,6 +213,34 @@ withParts call ranks units side (Parts counts offsets) = do
 -- | The number of the memory's elements, given how many of MPI's are one, and MPI's number.
 elementsOf :: Int -> Int -> Int
 elementsOf units n = n `quot` max 1 units
+
+-- | Check that the receive buffer has room for this many elements of the type that is sent.
+fits :: String -> Side -> Side -> Int -> IO ()
+fits call out into n = do
+  sameType call out into
+  when (n > sideCount into) . wrong InvalidCount call $
+    show n ++ " elements do not fit into a buffer of " ++ show (sideCount into)
+
+-- | Check that both sides have the same type of elements, or one of them bytes.
+sameType :: String -> Side -> Side -> IO ()
+sameType call out into =
+  when (sideType out /= sideType into && bytes /= sideType out && bytes /= sideType into) $
+    wrong InvalidType call "what is received into has elements of another type than what is sent"
+  where
+    Datatype bytes = byteType
+
+-- | The units of the root's buffer, if there is one.
+unitsIn :: SendBuffer b => Maybe b -> Int
+unitsIn = maybe 1 unitsEach
+
+-- | The buffer for the root's side, if this is the root.
+rootSide :: String -> Comm kind -> Rank -> (b -> IO Side) -> Maybe b -> IO (Bool, Side)
+rootSide call comm root lend buffer = do
+  rank <- commRank comm
+  case buffer of
+    Just b | rank == root -> (,) True <$> lend b
+    Nothing | rank == root -> wrong InvalidBuffer call "the root has no buffer"
+    _ -> pure (False, noSide)
 
 -- | The numbers of @enum heddle_mpi_collective@.
 type KindCode = CInt

@@ -13,6 +13,8 @@ module Heddle.MPI.Internal.PackedMessage
     sendPacked,
     isendPacked,
     bytesOf,
+    leavingPacked,
+    ileavingPacked,
 
     -- * Receiving
     Packed,
@@ -21,12 +23,14 @@ module Heddle.MPI.Internal.PackedMessage
     recvUnpackedUntil,
     keepPacked,
     receivingPacked,
+    arrivingPacked,
     unpack,
     decodeOr,
   )
 where
 
 import Control.Monad (forM_, when, (>=>))
+import Control.Monad.IO.Class (liftIO)
 import Data.Int (Int64)
 import Data.Word (Word8)
 import Foreign.C.Types (CInt (..))
@@ -42,6 +46,7 @@ import Heddle.MPI.Internal.GivenUp
 import Heddle.MPI.Internal.Message
 import Heddle.MPI.Internal.Point
 import Heddle.MPI.Internal.Request
+import Heddle.MPI.Internal.Steps
 import Heddle.MPI.Internal.Types
 import Heddle.Prim.Buffer (Buffer, bufferPtr, foreignAddress, keepAlive, newBuffer)
 import Heddle.Prim.Clock (Deadline)
@@ -100,6 +105,26 @@ isendOutgoing call mode comm rank tag out = mask_ $ do
   -- MPI permits freeing the type once the send has started.
   let start = (sending call mode comm rank tag lent) {startWeight = weigh (outgoingBytes out)}
   begin start (\_ -> Finished () <$ lentDone lent) <* free
+
+-- | Send a value as a step of a collective; if encoding it throws, the other value instead.
+leavingPacked :: (Message a, Message b) => String -> Comm kind -> Rank -> Tag -> a -> b -> Steps ()
+leavingPacked call comm rank tag a other = do
+  (out, _) <- encoded a other
+  let header = outgoingHeader out
+      lent = Lent (bufferPtr header) (outgoingBytes out) byteType 1 (keepAlive header) (pure ())
+  if null (outgoingParts out)
+    then performing (sending call Standard comm rank tag lent) (\_ -> Finished () <$ keepAlive header)
+    else liftIO (isendOutgoing call Standard comm rank tag out) >>= waiting
+
+-- | 'leavingPacked', without waiting; and what encoding the value has thrown.
+ileavingPacked :: (Message a, Message b) => String -> Comm kind -> Rank -> Tag -> a -> b -> Steps (Request (), Maybe SomeException)
+ileavingPacked call comm rank tag a other = do
+  (out, problem) <- encoded a other
+  request <- liftIO (isendOutgoing call Standard comm rank tag out)
+  pure (request, problem)
+
+encoded :: (Message a, Message b) => a -> b -> Steps (Outgoing, Maybe SomeException)
+encoded a other = computing $ ((\out -> (out, Nothing)) <$> encode a) `catchSync` \e -> (\out -> (out, Just e)) <$> encode other
 
 -- | The whole message of a value in one buffer.
 bytesOf :: Message a => a -> IO (Buffer, Int)
@@ -179,6 +204,10 @@ receivingPacked call comm rank tag = begin (probing call comm rank tag) (\found'
       Then start rest -> pure (Then start (rest >=> opened))
       Awaiting slot start rest -> pure (Awaiting slot start (rest >=> opened))
       Gone -> pure Gone
+
+-- | Receive a message of any length as a step of a collective.
+arrivingPacked :: String -> Comm kind -> Rank -> Tag -> Steps Packed
+arrivingPacked call comm rank tag = performing (probing call comm rank tag) (matchedPacked call)
 
 -- | Decode a received message.
 --

@@ -39,6 +39,11 @@ module Heddle.MPI.Internal.Point
     irecvNew,
     sendrecv,
 
+    -- * Steps of collectives
+    leaving,
+    arriving,
+    arrivingNew,
+
     -- * Looking first
     probe,
     iprobe,
@@ -56,6 +61,7 @@ module Heddle.MPI.Internal.Point
 where
 
 import Control.Monad (void, when)
+import Control.Monad.IO.Class (liftIO)
 import Data.Int (Int64)
 import Data.Vector.Storable (Vector)
 import Data.Vector.Storable qualified as Vector
@@ -69,6 +75,7 @@ import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign
 import Heddle.MPI.Internal.GivenUp
 import Heddle.MPI.Internal.Request
+import Heddle.MPI.Internal.Steps
 import Heddle.MPI.Internal.Types
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, writeRef)
 import Heddle.Prim.Buffer (Buffer, bufferPtr, keepAlive, newBuffer)
@@ -320,7 +327,11 @@ irecvNew :: Element a => Comm kind -> Rank -> Tag -> Int -> IO (Request (Vector 
 irecvNew comm rank tag most = do
   v <- newVector "irecvNew" most
   lent <- lendIn v
-  begin (receiving "irecvNew" comm rank tag lent) (\outcome -> lentDone lent >> Finished <$> frozen "irecvNew" v outcome)
+  begin (receiving "irecvNew" comm rank tag lent) (filledNew "irecvNew" v lent)
+
+filledNew :: Element a => String -> Mutable.IOVector a -> Lent -> Outcome -> IO (Next (Vector a, Status))
+filledNew call v lent outcome = lentDone lent >> Finished <$> frozen call v outcome
+{-# INLINE filledNew #-}
 
 newVector :: Element a => String -> Int -> IO (Mutable.IOVector a)
 newVector call n
@@ -357,6 +368,27 @@ sendrecv comm to sendTag b from recvTag c = mask $ \restore -> do
   if outcomeError outcome /= 0
     then failWith "sendrecv" (fromIntegral (outcomeError outcome))
     else statusOf outcome <$ restored restore (receiveKeep wanted outcome)
+
+-- Steps of collectives -------------------------------------------------------
+
+-- | 'send' as a step of a collective.
+leaving :: SendBuffer b => Comm kind -> Rank -> Tag -> b -> Steps ()
+leaving comm rank tag b = do
+  lent <- liftIO (lendOut b)
+  performing (sending "send" Standard comm rank tag lent) (done lent)
+
+-- | 'recv' as a step of a collective.
+arriving :: ReceiveBuffer b => Comm kind -> Rank -> Tag -> b -> Steps Status
+arriving comm rank tag b = do
+  lent <- liftIO (lendIn b)
+  performing (receiving "recv" comm rank tag lent) (received lent)
+
+-- | 'recvNew' as a step of a collective.
+arrivingNew :: Element a => Comm kind -> Rank -> Tag -> Int -> Steps (Vector a, Status)
+arrivingNew comm rank tag most = do
+  v <- liftIO (newVector "recvNew" most)
+  lent <- liftIO (lendIn v)
+  performing (receiving "recvNew" comm rank tag lent) (filledNew "recvNew" v lent)
 
 -- Looking first --------------------------------------------------------------
 

@@ -39,6 +39,7 @@ module Heddle.MPI.Internal.Tree
 where
 
 import Control.Monad (forM_, when)
+import Control.Monad.IO.Class (liftIO)
 import Control.Monad.Primitive (touch)
 import Data.Bits (xor)
 import Data.Either (fromRight)
@@ -58,6 +59,7 @@ import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign (Outcome, outcomeBytes)
 import Heddle.MPI.Internal.Point
 import Heddle.MPI.Internal.Request
+import Heddle.MPI.Internal.Steps
 import Heddle.MPI.Internal.Types
 import Heddle.MPI.Operator
 import Heddle.Prim.Exception
@@ -266,20 +268,20 @@ problemOf action = (Nothing <$ action) `catchSync` (pure . Just)
 --
 -- [Blocks]: until all ranks have reported.
 -- [Throws]: the exception given, or an 'MPIError' of class 'RemoteError'.
-verdict :: String -> Comm 'Intra -> Maybe SomeException -> IO ()
+verdict :: String -> Comm 'Intra -> Maybe SomeException -> Steps ()
 verdict call shadow problem = do
-  wings@(Wings mine _ _ keep) <- wingsOfOne @Int
-  Rank rank <- commRank shadow
-  poke mine (maybe maxBound (const rank) problem)
-  first <- performPhases (butterfly call shadow min 1 wings Nothing (peek mine))
-  keep
-  agreed $ case problem of
+  first <- phased $ do
+    wings@(Wings mine _ _ _) <- wingsOfOne @Int
+    Rank rank <- commRank shadow
+    poke mine (maybe maxBound (const rank) problem)
+    butterfly call shadow min 1 wings Nothing (peek mine)
+  liftIO . agreed $ case problem of
     Just e -> throwIO e
     Nothing -> when (first /= maxBound) (wrong RemoteError call ("rank " ++ show first ++ " could not do its part"))
 
 -- | Combine the values of all ranks at rank 0; other ranks return the value of a range. Takes the
 -- ways to receive from a rank, to send to one, and to combine a value with that of higher ranks.
-climb :: Int -> Int -> (Int -> IO b) -> (Int -> a -> IO ()) -> (a -> b -> IO a) -> a -> IO a
+climb :: Monad m => Int -> Int -> (Int -> m b) -> (Int -> a -> m ()) -> (a -> b -> m a) -> a -> m a
 climb size rank receive give combine = go 1
   where
     go step a
@@ -290,7 +292,7 @@ climb size rank receive give combine = go 1
 
 -- | Combine the values of the ranks before this one, if there are any. In each round every rank
 -- sends its combined value to a rank at twice the distance of the round before.
-prefixes :: Int -> Int -> (Int -> IO b) -> (Int -> a -> IO c) -> (c -> IO ()) -> (b -> a -> IO a) -> (b -> Maybe p -> IO (Maybe p)) -> a -> IO (Maybe p)
+prefixes :: Monad m => Int -> Int -> (Int -> m b) -> (Int -> a -> m c) -> (c -> m ()) -> (b -> a -> m a) -> (b -> Maybe p -> m (Maybe p)) -> a -> m (Maybe p)
 prefixes size rank receive give given combine before = go 1 Nothing
   where
     go step prefix a
@@ -310,40 +312,40 @@ prefixes size rank receive give given combine before = go 1 Nothing
 type Made a = Either SomeException (Vector a)
 
 -- A vector that could not be computed is sent as an empty one.
-receiveFrom :: Element a => Comm 'Intra -> Int -> Int -> IO (Made a)
+receiveFrom :: Element a => Comm 'Intra -> Int -> Int -> Steps (Made a)
 receiveFrom comm n r = do
-  (v, _) <- recvNew comm (Rank r) treeTag n
+  (v, _) <- arrivingNew comm (Rank r) treeTag n
   if Vector.length v == n
     then pure (Right v)
-    else trySync (wrong SizeMismatch "reduce" ("rank " ++ show r ++ " has " ++ show (Vector.length v) ++ " elements, this one " ++ show n))
+    else liftIO . trySync $ wrong SizeMismatch "reduce" ("rank " ++ show r ++ " has " ++ show (Vector.length v) ++ " elements, this one " ++ show n)
 
-zipped :: Element a => (a -> a -> a) -> Made a -> Made a -> IO (Made a)
-zipped f x y = trySync $ do
+zipped :: Element a => (a -> a -> a) -> Made a -> Made a -> Steps (Made a)
+zipped f x y = computing . trySync $ do
   a <- either throwIO pure x
   b <- either throwIO pure y
   evaluate (Vector.zipWith f a b)
 
 -- Combine the vectors of all ranks at rank 0.
-reduced :: Element a => Comm 'Intra -> Operator a -> Vector a -> IO (Made a)
+reduced :: Element a => Comm 'Intra -> Operator a -> Vector a -> Steps (Made a)
 reduced shadow op b = do
-  (size, rank) <- shapeOf shadow
+  (size, rank) <- liftIO (shapeOf shadow)
   climb
     size
     rank
     (receiveFrom shadow (Vector.length b))
-    (\r -> send shadow (Rank r) treeTag . fromRight (Vector.take 0 b))
+    (\r -> leaving shadow (Rank r) treeTag . fromRight (Vector.take 0 b))
     (zipped (operatorFunction op))
     (Right b)
 
 -- | 'Heddle.MPI.Collective.reduce' with a Haskell function.
-treeReduce :: Element a => Rank -> Operator a -> Vector a -> Maybe (Mutable.IOVector a) -> Comm 'Intra -> IO ()
+treeReduce :: Element a => Rank -> Operator a -> Vector a -> Maybe (Mutable.IOVector a) -> Comm 'Intra -> Steps ()
 treeReduce root op b into shadow = do
-  (size, rank) <- shapeOf shadow
-  when (root < 0 || fromIntegral root >= size) . agreed $
+  (size, rank) <- liftIO (shapeOf shadow)
+  when (root < 0 || fromIntegral root >= size) . liftIO . agreed $
     wrong InvalidRoot "reduce" (show root ++ " of " ++ show size ++ " ranks")
   result <- reduced shadow op b
   let n = Vector.length b
-      give = send shadow root treeTag
+      give = leaving shadow root treeTag
   final <-
     if root == 0
       then pure result
@@ -351,43 +353,42 @@ treeReduce root op b into shadow = do
         (0, _) -> result <$ either (const (give (Vector.take 0 b))) give result
         (_, True) -> receiveFrom shadow n 0
         _ -> pure result
-  answer <- trySync $ case final of
+  answer <- liftIO . trySync $ case final of
     Left e -> throwIO e
     Right v -> when (Rank rank == root) (maybe (wrong InvalidBuffer "reduce" "the root has no buffer") (copyInto "reduce" v) into)
   verdict "reduce" shadow (either Just (const Nothing) answer)
 
 -- | 'Heddle.MPI.Collective.allreduce' with a Haskell function, or on a few elements.
-treeAllreduce :: forall a. Element a => Operator a -> Vector a -> Mutable.IOVector a -> Comm 'Intra -> IO ()
+treeAllreduce :: forall a. Element a => Operator a -> Vector a -> Mutable.IOVector a -> Comm 'Intra -> Steps ()
 treeAllreduce op b into shadow = do
-  when (Mutable.length into /= Vector.length b) . agreed $
+  when (Mutable.length into /= Vector.length b) . liftIO . agreed $
     wrong InvalidCount "allreduce" (show (Vector.length b) ++ " elements cannot be reduced into " ++ show (Mutable.length into))
-  (_, rank) <- shapeOf shadow
+  (_, rank) <- liftIO (shapeOf shadow)
   result <- reduced shadow op b
-  copied <- trySync (either throwIO (\v -> when (rank == 0) (copyInto "allreduce" v into)) result)
+  copied <- liftIO (trySync (either throwIO (\v -> when (rank == 0) (copyInto "allreduce" v into)) result))
   verdict "allreduce" shadow (either Just (const Nothing) copied)
-  side <- receiveSide into
-  performNow (collective "allreduce" kBcast shadow (exchanging (noSide, 0) (side, sideCount side)))
+  side <- liftIO (receiveSide into)
+  performingIt (collective "allreduce" kBcast shadow (exchanging (noSide, 0) (side, sideCount side)))
 
 -- | 'Heddle.MPI.Collective.scan' and 'Heddle.MPI.Collective.exscan' with a Haskell function.
-treeScan :: Element a => Bool -> Operator a -> Vector a -> Mutable.IOVector a -> Comm 'Intra -> IO ()
+treeScan :: Element a => Bool -> Operator a -> Vector a -> Mutable.IOVector a -> Comm 'Intra -> Steps ()
 treeScan inclusive op b into shadow = do
-  (size, rank) <- shapeOf shadow
+  (size, rank) <- liftIO (shapeOf shadow)
   let f = operatorFunction op
       behind = zipped f
-      give r = isend shadow (Rank r) treeTag . fromRight (Vector.take 0 b)
+      give r = liftIO . isend shadow (Rank r) treeTag . fromRight (Vector.take 0 b)
   prefix <-
     prefixes
       size
       rank
       (receiveFrom shadow (Vector.length b))
       give
-      wait
+      waiting
       behind
       (\x p -> Just <$> maybe (pure x) (behind x) p)
       (Right b)
-  answer <- trySync $ do
-    whole <- if inclusive then Just <$> maybe (pure (Right b)) (\p -> zipped f p (Right b)) prefix else pure prefix
-    forM_ whole (either throwIO (\v -> copyInto "scan" v into))
+  whole <- if inclusive then Just <$> maybe (pure (Right b)) (\p -> zipped f p (Right b)) prefix else pure prefix
+  answer <- liftIO (trySync (forM_ whole (either throwIO (\v -> copyInto "scan" v into))))
   verdict "scan" shadow (either Just (const Nothing) answer)
 
 copyInto :: Element a => String -> Vector a -> Mutable.IOVector a -> IO ()

@@ -49,6 +49,7 @@ module Heddle.MPI.Internal.Types
 where
 
 import Control.Monad (void, when)
+import Control.Monad.IO.Class (liftIO)
 import Data.Int (Int64)
 import Data.Maybe (isJust)
 import Foreign.C.Types (CInt (..))
@@ -59,6 +60,7 @@ import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign
 import Heddle.MPI.Internal.Message.Class (Message)
 import Heddle.MPI.Internal.Request
+import Heddle.MPI.Internal.Steps
 import Heddle.MPI.Internal.TicketLock
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
@@ -125,7 +127,7 @@ data Status = Status
 statusOf :: Outcome -> Status
 statusOf outcome = Status (Rank (fromIntegral (outcomeSource outcome))) (Tag (fromIntegral (outcomeTag outcome))) (fromIntegral (outcomeReceived outcome))
 
--- | Whether a communicator connects the processes of one group or of two.
+-- | The groups whose processes a communicator connects: one or two.
 data Kind = Intra | Inter
 
 -- | A group of processes with a message space of its own: no other communicator sees its messages.
@@ -237,17 +239,22 @@ closeCommWith call free comm
 -- | Run one of Heddle's own collectives on the communicator's duplicate. These collectives run one
 -- after the other, in the order of the calls. See Note [Giving up a collective].
 --
--- [Cost]: a thread.
--- [Blocks]: parks the thread.
--- [Masking]: interruptible; the collective continues.
-collectively :: Comm kind -> (Comm kind -> IO a) -> IO a
-collectively comm body = collectivelyLater "mpi/collective" comm body >>= wait
+-- [Cost]: a thread if an earlier collective is not complete, or the communicator has no duplicate yet.
+-- [Blocks]: tests for some microseconds, then parks the thread.
+-- [Masking]: interruptible where it waits or evaluates; the collective continues on another thread.
+collectively :: Comm kind -> (Comm kind -> Steps a) -> IO a
+collectively comm body = mask $ \restore -> do
+  ticket <- takeTicket (commOrder comm)
+  ours <- isFirst comm ticket
+  if ours
+    then performStepsOr restore (continued comm ticket) (failedPart comm ticket) (body =<< liftIO (shadowOf comm)) >>= \a -> a <$ release ticket
+    else inTurn "mpi/collective" comm ticket (performSteps . body) >>= restore . wait
 
 -- | 'collectively' without waiting, on a thread of the given name.
 --
 -- [Blocks]: never.
-collectivelyLater :: String -> Comm kind -> (Comm kind -> IO a) -> IO (Request a)
-collectivelyLater name comm body = mask_ $ takeTicket (commOrder comm) >>= \ticket -> inTurn name comm ticket body
+collectivelyLater :: String -> Comm kind -> (Comm kind -> Steps a) -> IO (Request a)
+collectivelyLater name comm body = mask_ $ takeTicket (commOrder comm) >>= \ticket -> inTurn name comm ticket (performSteps . body)
 
 inTurn :: String -> Comm kind -> Ticket -> (Comm kind -> IO a) -> IO (Request a)
 inTurn name comm ticket body =
@@ -255,36 +262,48 @@ inTurn name comm ticket body =
     shadow <- shadowOf comm
     body shadow `catch` \e -> unfinished comm e >> throwIO (fst (disagreement e))
 
--- | 'collectively' for a collective made of phases, which needs no thread while every phase is
--- complete at once.
+-- Whether the caller's thread may run the collective: there is a duplicate, which takes a blocking call to
+-- make, and all tickets before this one are released. Then the caller must release this one.
+isFirst :: Comm kind -> Ticket -> IO Bool
+isFirst comm ticket =
+  readRef (commShadow comm) >>= \case
+    Shadow _ -> isCalled ticket
+    _ -> pure False
+{-# INLINE isFirst #-}
+
+-- | 'collectively' for a collective made of phases whose continuations are this library's own: they may
+-- run on the engine's thread.
 --
 -- [Blocks]: tests for some microseconds, then parks the thread.
 -- [Masking]: interruptible while it waits; the collective continues.
 collectivelyInPhases :: Comm kind -> (Comm kind -> IO (Next a)) -> IO a
 collectivelyInPhases comm first = mask $ \restore -> do
   ticket <- takeTicket (commOrder comm)
-  readRef (commShadow comm) >>= \case
-    Shadow _ ->
-      isCalled ticket >>= \case
-        True ->
-          -- The duplicate is read again: the collective before this one may have spoilt it meanwhile.
-          (phases (shadowOf comm >>= first) `catch` failedPhases comm ticket) >>= \case
-            Right a -> a <$ release ticket
-            Left under -> waitedPhases restore comm ticket under
-        False -> laterPhases restore comm ticket first
-    _ -> laterPhases restore comm ticket first
+  ours <- isFirst comm ticket
+  if ours
+    then -- The duplicate is read again: the collective before this one may have spoilt it meanwhile.
+
+      (phases (shadowOf comm >>= first) `catch` failedPart comm ticket) >>= \case
+        Right a -> a <$ release ticket
+        Left under -> waitedPhases restore comm ticket under
+    else laterPhases restore comm ticket first
 {-# INLINEABLE collectivelyInPhases #-}
 
--- The slow paths of 'collectivelyInPhases': earlier tickets are not released yet, or there is no
--- duplicate yet;
+-- The slow paths: the caller's thread may not run it yet;
 laterPhases :: (IO a -> IO a) -> Comm kind -> Ticket -> (Comm kind -> IO (Next a)) -> IO a
 laterPhases restore comm ticket first = inTurn "mpi/collective" comm ticket (performPhases . first) >>= restore . wait
 {-# NOINLINE laterPhases #-}
 
--- a phase that was complete at once has failed;
-failedPhases :: Comm kind -> Ticket -> SomeException -> IO b
-failedPhases comm ticket e = (unfinished comm e >> throwIO (fst (disagreement e))) `finally` release ticket
-{-# NOINLINE failedPhases #-}
+-- a part that ran on the caller's thread has failed;
+failedPart :: Comm kind -> Ticket -> SomeException -> IO b
+failedPart comm ticket e = (unfinished comm e >> throwIO (fst (disagreement e))) `finally` release ticket
+{-# NOINLINE failedPart #-}
+
+-- the caller was interrupted, and this is what remains;
+continued :: Comm kind -> Ticket -> IO a -> IO ()
+continued comm ticket remaining =
+  void (fork "mpi/given-up" ((void remaining `catch` unfinished comm) `finally` release ticket))
+{-# NOINLINE continued #-}
 
 -- a phase is not complete at once.
 waitedPhases :: (IO a -> IO a) -> Comm kind -> Ticket -> Under a -> IO a
@@ -298,7 +317,7 @@ waitedPhases restore comm ticket under =
       stageOf under >>= \case
         Ended -> release ticket
         Failing e -> unfinished comm e `finally` release ticket
-        Going -> void (fork "mpi/given-up" ((void (waitFor under) `catch` unfinished comm) `finally` release ticket))
+        Going -> continued comm ticket (waitFor under)
 {-# NOINLINE waitedPhases #-}
 
 -- No other collective may use the duplicate after one has failed part-way.
@@ -354,8 +373,11 @@ shadowOf comm =
 -- take for its own, giving wrong values. So a rank takes part to the end even if the calling thread
 -- is interrupted. Two mechanisms ensure that, both in the order of the calls ("TicketLock"):
 --
---  * 'collectively' runs it on a thread whose id nobody has, so nothing can interrupt it; the caller
---    waits for its result.
+--  * 'collectively' runs its steps on the calling thread, masked, because the hand-over to another
+--    thread and back costs a microsecond, and tens of them if the caller is bound to an OS thread. An
+--    exception is let in where a step waits or evaluates the program's code. The remaining steps then
+--    continue on a thread whose id nobody has, so nothing can interrupt them. Such a thread runs all of
+--    the collective if the caller cannot begin at once ('isFirst') or does not wait.
 --  * 'collectivelyInPhases', for small reductions, runs the phases on the calling thread. A phase
 --    that is not complete at once is registered with its continuation (Note [Memory lent] in
 --    "Heddle.MPI.Internal.Operation"), which the thread that finds it complete runs. An interrupted

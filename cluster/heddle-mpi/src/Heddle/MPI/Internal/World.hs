@@ -35,7 +35,7 @@ import Heddle.MPI.Internal.Types
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 import Heddle.Prim.Clock (milliseconds)
 import Heddle.Prim.Exception
-import Heddle.Prim.Thread (fork, forkBound, getCapabilities, getProcessors, nap, setCapabilities, threadedRuntime)
+import Heddle.Prim.Thread (fork, forkBound, getCapabilities, getProcessors, nap, setCapabilities, threadedRuntime, unbound)
 import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
 import System.Environment (getProgName, lookupEnv)
 import System.Exit (ExitCode (..))
@@ -50,7 +50,13 @@ import Text.Read (readMaybe)
 -- within a quarter of a second, the job's exit code is the lowest rank's; see
 -- Note [Which rank's exit code].
 --
--- [Cost]: the implementation's start and end.
+-- The program runs on a thread that is not bound to an OS thread, because every hand-over between a bound
+-- thread and another one takes tens of microseconds. MPI is started with @MPI_THREAD_MULTIPLE@, so any
+-- thread may call it. An exception that is thrown to the caller reaches the program. A library that has to
+-- be called from the main OS thread, such as one for windows, is started by 'main' itself, with 'mpi' on
+-- another thread.
+--
+-- [Cost]: the implementation's start and end; a thread if the caller is bound.
 -- [Blocks]: at the end, until all processes have reached it.
 -- [Throws]: 'MPIError' if the implementation is missing, or the launcher belongs to another one.
 -- [Threads]: one at a time, once per process.
@@ -63,7 +69,7 @@ mpi program = mask $ \restore -> do
   size <- commSize commWorld
   setThisRank (fromIntegral rank)
   mismatch which size >>= mapM_ (\e -> end >> throwIO e)
-  result <- try (restore program)
+  result <- try (restore (unbound program))
   hFlush stdout
   joined <- c_joined
   case result of
@@ -219,7 +225,7 @@ tellUnfinished = do
       rank <- thisRank
       hPutStrLn stderr (name ++ ": rank " ++ show rank ++ ": " ++ text)
 
--- | Whether 'mpi' is running.
+-- | Ask if 'mpi' is running.
 initialized :: IO Bool
 initialized = (/= 0) <$> c_is_running
 
