@@ -97,7 +97,11 @@ static size_t answer(struct connection *c, const unsigned char *m, size_t n, uns
         const unsigned char *packet = m + 18;
         uint64_t destination = get48(packet), source = get48(packet + 6);
         uint16_t in_port = get16(m + 14), type = get16(packet + 12), out_port = 0xfffb;
-        uint64_t vlan = type == 0x8100 && n >= 18 + 18 ? (uint64_t)(get16(packet + 14) & 0xfff) << 48 : 0;
+        bool tagged = type == 0x8100 || type == 0x88a8;
+        if (tagged && n < 18 + 18)
+            return 0;
+        uint16_t identifier = tagged ? get16(packet + 14) & 0xfff : 0;
+        uint64_t vlan = (uint64_t)identifier << 48;
         uint32_t buffer;
         memcpy(&buffer, m + 8, 4);
         if (type == 0x88cc)
@@ -125,10 +129,11 @@ static size_t answer(struct connection *c, const unsigned char *m, size_t n, uns
         if (known) {
             memset(out, 0, 80);
             memcpy(out, (unsigned char[4]){1, 14, 0, 80}, 4);
-            put32(out + 8, 0x3820f2);
+            put32(out + 8, 0x3820f0);
             put16(out + 12, in_port);
             memcpy(out + 14, packet + 6, 6);
             memcpy(out + 20, packet, 6);
+            put16(out + 26, tagged ? identifier : 0xffff);
             put16(out + 58, 60);
             put16(out + 62, 1000);
             memcpy(out + 64, &buffer, 4);

@@ -138,11 +138,25 @@ packetOutPoked v = forAll ((,,,) <$> ports <*> ports <*> packets <*> elements [N
   pure (Right out === encode v 9 (PacketOutMessage (PacketOut buffer from [Output to 0] (if buffer == NoBuffer then packet else B.empty))))
 
 flowPoked :: Version -> Property
-flowPoked v = forAll ((,,,,) <$> ports <*> ports <*> macs <*> macs <*> ((,,) <$> arbitrary <*> arbitrary <*> arbitrary)) $ \(from, to, source, destination, (idle, hard, priority)) -> ioProperty $ do
-  out <- writing (layer2FlowBytes v) $ \p -> pokeLayer2Flow v p 9 77 idle hard priority 5 SendFlowRemoved from source destination to
-  let match = Match [oxm InPort (toInteger (portWord from)), oxm EthDst (toInteger (macWord destination)), oxm EthSrc (toInteger (macWord source))]
-      flow = (flowAdd priority match [Output to 0xffff]) {flowModCookie = 77, flowModIdle = idle, flowModHard = hard, flowModBuffer = 5, flowModFlags = SendFlowRemoved}
-  pure (Right out === encode v 9 (FlowModMessage flow))
+flowPoked v = forAll ((,,,) <$> ports <*> ports <*> macs <*> macs) $ \(from, to, source, destination) ->
+  forAll ((,,,) <$> arbitrary <*> arbitrary <*> arbitrary <*> elements [0, 0x1000, 0x1001, 0x1fff]) $ \(idle, hard, priority, vlan) -> ioProperty $ do
+    out <- writing (layer2FlowBytes v) $ \p -> pokeLayer2Flow v p 9 77 idle hard priority 5 SendFlowRemoved from vlan source destination to
+    let match =
+          Match
+            [ oxm InPort (toInteger (portWord from)),
+              oxm EthDst (toInteger (macWord destination)),
+              oxm EthSrc (toInteger (macWord source)),
+              oxm VlanVid (toInteger vlan)
+            ]
+        flow =
+          (flowAdd priority match [Output to 0xffff])
+            { flowModCookie = 77,
+              flowModIdle = idle,
+              flowModHard = hard,
+              flowModBuffer = 5,
+              flowModFlags = SendFlowRemoved
+            }
+    pure (Right out === encode v 9 (FlowModMessage flow))
 
 packetInPoked :: Version -> Property
 packetInPoked v = forAll ((,) <$> ports <*> packets) $ \(from, packet) -> ioProperty $ do

@@ -22,7 +22,6 @@ import Heddle.IO.Transport (Opened (..), Opening)
 import Heddle.OpenFlow
 import Heddle.OpenFlow.Controller
 import Heddle.OpenFlow.FakeSwitch
-import Heddle.OpenFlow.Hosts
 import Heddle.OpenFlow.Learning
 import Heddle.OpenFlow.Load
 import Heddle.OpenFlow.Northbound
@@ -65,18 +64,6 @@ controllerTests =
       within' "every request is answered and counted once" loaded,
       within' "metrics and JSON" northbounds,
       within' "an opening that refuses is told, and nothing is left" refusedOpening,
-      testGroup
-        "hosts"
-        [ testProperty "learned hosts are found where they were seen last" hostsModel,
-          within' "a full table learns no more, and knows what it knew" hostsFull,
-          within' "hosts that are not seen are forgotten" hostsAge
-        ],
-      within' "slots of forgotten hosts are used again" $ do
-        hosts <- newHosts 16 1000
-        forM_ [1 .. 3000] $ \i -> do
-          (@?= Added) =<< learnHost hosts (hostKey 0 (Mac i)) (placeOf 0 (PortNo 1))
-          when (i `rem` 500 == 0) (forgetOlder hosts 1 >> forgetOlder hosts 1)
-        hostsList hosts >>= (@?= 0) . length,
       testGroup
         "topology"
         [ testProperty "a spanning tree connects what the links connect, without a ring" treeLaw,
@@ -154,7 +141,7 @@ learns v = withLearning local $ \runtime controller _ ->
     answerOf fake >>= \case
       FlowModMessage f -> do
         (flowModBuffer f, flowModInstructions f) @?= (12, [ApplyActions [Output (PortNo 1) 0xffff]])
-        [field | Oxm field _ _ <- fieldsOf (flowModMatch f)] @?= [InPort, EthDst, EthSrc]
+        [field | Oxm field _ _ <- fieldsOf (flowModMatch f)] @?= [InPort, EthDst, EthSrc, VlanVid]
       other -> assertFailure (show other)
     -- Not kept: a flow, and the packet back.
     let whole = frameOf 1 2
@@ -489,46 +476,6 @@ refusedOpening = withLearning local {configTls = Just refusing, configHandshake 
     refused = \case
       NotConnected _ _ -> True
       _ -> False
-
-hostsModel :: [(Word', Word', Word')] -> Property
-hostsModel steps = ioProperty $ do
-  hosts <- newHosts 4 64
-  forM_ steps $ \(Word' h, Word' s, Word' p) -> learnHost hosts (keyOf h) (placeOf s (PortNo (fromIntegral p)))
-  found <- forM steps $ \(Word' h, _, _) -> (\w -> (placeSwitch w, placePort w)) <$> findHost hosts (keyOf h)
-  let wanted = [head [(s', PortNo (fromIntegral p')) | (Word' h', Word' s', Word' p') <- reverse steps, h' == h] | (Word' h, _, _) <- steps]
-  n <- hostsCount hosts
-  pure (conjoin [found === wanted, n === Set.size (Set.fromList [h | (Word' h, _, _) <- steps])])
-  where
-    keyOf h = hostKey (fromIntegral h) (Mac (fromIntegral h * 7))
-
-newtype Word' = Word' Int
-  deriving stock (Show)
-
-instance Arbitrary Word' where
-  arbitrary = Word' <$> choose (0, 40)
-
-hostsFull :: IO ()
-hostsFull = do
-  hosts <- newHosts 4 4
-  learned <- forM [1 .. 6] $ \i -> learnHost hosts (hostKey 0 (Mac i)) (placeOf 0 (PortNo 1))
-  learned @?= [Added, Added, Added, Added, HostsFull, HostsFull]
-  (@?= Moved) =<< learnHost hosts (hostKey 0 (Mac 1)) (placeOf 0 (PortNo 2))
-  (@?= Known) =<< learnHost hosts (hostKey 0 (Mac 1)) (placeOf 0 (PortNo 2))
-  (@?= noPlace) =<< findHost hosts (hostKey 0 (Mac 5))
-  forgetPlace hosts (placeOf 0 (PortNo 2))
-  (@?= noPlace) =<< findHost hosts (hostKey 0 (Mac 1))
-  (@?= Added) =<< learnHost hosts (hostKey 0 (Mac 1)) (placeOf 0 (PortNo 3))
-
-hostsAge :: IO ()
-hostsAge = do
-  hosts <- newHosts 16 16
-  forM_ [1, 2] $ \i -> learnHost hosts (hostKey 5 (Mac i)) (placeOf 3 (PortNo 1))
-  forgetOlder hosts 1
-  (@?= Known) =<< learnHost hosts (hostKey 5 (Mac 1)) (placeOf 3 (PortNo 1))
-  forgetOlder hosts 1
-  forgetOlder hosts 2
-  list <- hostsList hosts
-  [m | (_, m, _) <- list] @?= [Mac 1]
 
 newtype Network = Network [Link]
   deriving stock (Show)

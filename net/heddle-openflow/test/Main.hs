@@ -10,7 +10,9 @@ import CodecTest (codecTests)
 import ControllerTest (controllerTests)
 import CostTest (costTests)
 import Heddle.Testkit.Ovs (ovsMissing)
+import HostsTest (hostsTests)
 import InterruptTest (interruptTests)
+import LearningTest (learningTests)
 import NamespaceTest (namespaceTests)
 import OvsTest (ovsTests)
 import System.Environment (setEnv)
@@ -23,4 +25,17 @@ main = do
   setEnv "TASTY_NUM_THREADS" "1"
   missing <- ovsMissing
   namespaces <- namespaceTests missing
-  defaultMain (testGroup "heddle-openflow" [codecTests, controllerTests, costTests, interruptTests, textTests, ofctlTests missing, ovsTests missing, namespaces])
+  defaultMain $
+    testGroup
+      "heddle-openflow"
+      [ codecTests,
+        controllerTests,
+        learningTests,
+        hostsTests,
+        costTests,
+        interruptTests,
+        textTests,
+        ofctlTests missing,
+        ovsTests missing,
+        namespaces
+      ]

@@ -9,14 +9,17 @@ module OvsTest
 where
 
 import Control.Monad (forM, forM_, void)
+import Data.ByteString qualified as B
 import Data.Either (fromRight)
 import Data.List (isInfixOf, sortOn)
+import Data.Word (Word16)
 import Heddle.IO (Runtime, withRuntime)
 import Heddle.IO qualified as IO
 import Heddle.OpenFlow
 import Heddle.OpenFlow.Controller
 import Heddle.OpenFlow.Hosts (newHosts)
 import Heddle.OpenFlow.Learning
+import Heddle.OpenFlow.Packet (ethernet)
 import Heddle.OpenFlow.Topology
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
@@ -24,6 +27,7 @@ import Heddle.Scope qualified as Scope
 import Heddle.Testkit.Ovs
 import Heddle.Tls (defaultTlsConfig, loadSite, newTlsListener, pemFiles, tlsOpening)
 import Network.Socket (PortNumber, SockAddr (..), tupleToHostAddress)
+import Numeric (showHex)
 import Test.Tasty
 import Test.Tasty.HUnit
 
@@ -34,6 +38,12 @@ ovsTests missing
     testGroup
       "Open vSwitch"
       [ testGroup "learning: flows are learned, used and aged; either side restarts" [testCase words' (learning v words') | (v, words') <- [(OF10, "OpenFlow10"), (OF13, "OpenFlow13")]],
+        testGroup
+          "flowLeftOutItsVlan: tagged frames go by their VLAN's flows"
+          [ testCase (words' ++ ", tags of type 0x" ++ showHex kind "") (tagged words' kind)
+            | words' <- ["OpenFlow10", "OpenFlow13"],
+              kind <- [0x8100, 0x88a8]
+          ],
         testCase "the highest version in common is spoken" bothVersions,
         testGroup "direct style: commit ties errors to commands, dump-flows shows what was sent" [testCase words' (committing v words') | (v, words') <- [(OF10, "OpenFlow10"), (OF13, "OpenFlow13")]],
         testCase "TLS: a switch that trusts our certificate connects, and is asked" encrypted,
@@ -121,6 +131,51 @@ learning version words' = withOvs $ \ovs -> withIO $ \runtime -> do
     counted <- controllerCounts controller
     countConnected counted @?= 2
     countEnded counted @?= 1
+
+-- One host's address at two ports, in a VLAN each; another host's trunk.
+tagged :: String -> Word16 -> IO ()
+tagged words' kind = withOvs $ \ovs -> withIO $ \runtime -> do
+  port <- freePort
+  counts <- newWords 8
+  addBridge ovs "br0" 22 [("p1", 1), ("p2", 2), ("p3", 3), ("p4", 4)] words' port
+  withController runtime (onPort port) (learningSwitch defaultLearning counts) $ \controller -> do
+    switch <- theSwitch controller
+    waitFor "ports" ((>= 4) . length . fromRight [] <$> request switch askPorts)
+    let made = countFlows <$> learningCounts counts
+        comes name vid source destination = appctl ovs ["netdev-dummy/receive", name, concatMap hex2 (B.unpack (framed vid source destination))]
+        sums = forM [1 .. 4] (sent switch)
+        -- What the last frame has added at each port.
+        until' what wanted = waitFor what ((== wanted) <$> sums)
+    -- Nobody knows host 1: all other ports get these.
+    void (comes "p2" 10 2 1)
+    until' "a flooded frame of VLAN 10" [1, 0, 1, 1]
+    void (comes "p3" 20 2 1)
+    until' "a flooded frame of VLAN 20" [2, 1, 1, 2]
+    void (comes "p1" 10 1 2)
+    until' "a frame of VLAN 10 at its port" [2, 2, 1, 2]
+    void (comes "p1" 20 1 2)
+    until' "a frame of VLAN 20 at its port" [2, 2, 2, 2]
+    waitFor "two flows" ((== 2) <$> made)
+    -- These use the flows.
+    ins <- countsPacketIns <$> switchCounts switch
+    void (comes "p1" 10 1 2)
+    until' "another frame of VLAN 10" [2, 3, 2, 2]
+    void (comes "p1" 20 1 2)
+    until' "another frame of VLAN 20" [2, 3, 3, 2]
+    (@?= ins) . countsPacketIns =<< switchCounts switch
+    -- The host moves in VLAN 10 alone.
+    void (comes "p4" 10 2 9)
+    until' "a flooded frame from the new place" [3, 4, 4, 2]
+    waitFor "the flow of VLAN 20 alone" $ do
+      dumped <- filter ("dl_src=00:00:00:00:00:01" `isInfixOf`) . lines <$> ofctl ovs words' "dump-flows" "br0" []
+      pure (length dumped == 1 && all ("dl_vlan=20" `isInfixOf`) dumped)
+    void (comes "p1" 20 1 2)
+    until' "a frame of VLAN 20 after the move" [3, 4, 5, 2]
+  where
+    framed vid source destination =
+      ethernet (Mac destination) (Mac source) kind (B.pack [0, vid, 8, 0] <> B.pack ipv4)
+    ipv4 = [0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0x66, 0xbd, 10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 2, 0, 26, 0, 0] ++ replicate 18 0
+    hex2 b = (if b < 16 then "0" else "") ++ showHex b ""
 
 bothVersions :: IO ()
 bothVersions = withOvs $ \ovs -> withIO $ \runtime -> do

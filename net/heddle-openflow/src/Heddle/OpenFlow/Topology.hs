@@ -5,15 +5,15 @@
 -- Description : Links between switches, and flooding without loops
 -- Stability   : stable
 --
--- Each port of each switch sends a probe (LLDP) from time to time; the switch at the other end gives it to the controller.
--- Probes are signed with a key of this process, so that a host cannot make up links. A network-wide learning switch then
--- floods along a spanning tree, and learns hosts only at ports that lead to no switch.
+-- Each port of each switch sends a probe (LLDP) from time to time; the switch at the other end gives it to the
+-- controller. Probes are signed with a key of this process, so that a host cannot make up links. A network-wide
+-- learning switch then floods along a spanning tree, and learns hosts only at ports that lead to no switch.
 --
--- A port whose state has changed is probed at once. A link is forgotten when one of its ports goes down, or when three probes
--- in a row have not come through.
+-- A port whose state has changed is probed at once. A link is forgotten when one of its ports goes down, or when
+-- three probes in a row have not come through.
 --
--- Until a port that came up has been probed for a while, it could be a link that nobody has seen: it takes no part in flooding
--- before 'topologySettle' has passed, or two rings of flooding would meet.
+-- Until a port that came up has been probed for a while, it could be a link that nobody has seen: it takes no part in
+-- flooding before 'topologySettle' has passed, or two rings of flooding would meet.
 --
 -- Cost: one packet-out for each port and probe; the tree is made when links change, O(links log links).
 -- Owner: the controller; any thread may read.
@@ -63,10 +63,10 @@ import Heddle.Prim.Thread (labelMe)
 import Heddle.Scope qualified as Scope
 import Heddle.Timer (sleepFor)
 
--- | How often ports are probed.
+-- | Times of probing.
 data TopologyOptions = TopologyOptions
   { topologyProbe :: !Nanos,
-    -- | How long a new port takes no part in flooding.
+    -- | The time in which a new port takes no part in flooding.
     topologySettle :: !Nanos
   }
 
@@ -92,7 +92,7 @@ data State = State
     stateNumbers :: !(Map Int DatapathId)
   }
 
--- | What is known of the network.
+-- | The known state of the network.
 data Topology = Topology
   { topologyState :: !(Ref State),
     topologyKey :: !HashKey,
@@ -116,8 +116,8 @@ links topology = Map.keys . stateLinks <$> readRef (topologyState topology)
 treePorts :: Topology -> DatapathId -> IO [PortNo]
 treePorts topology datapath = foldMap Set.toList . Map.lookup datapath . stateTree <$> readRef (topologyState topology)
 
--- | Handlers of a switch of a network: probes, and a learning switch that all switches share the hosts of. The scope has a
--- thread for each switch, which probes its ports.
+-- | Handlers of a switch of a network: probes, and a learning switch that all switches share the hosts of. The scope
+-- has a thread for each switch, which probes its ports.
 topologySwitch :: Topology -> Scope.Scope -> Words -> Controller -> Switch -> IO Handlers
 topologySwitch topology scope counts controller switch = do
   change (\_ s -> s {stateNumbers = Map.insert (infoNumber (switchInfo switch)) datapath (stateNumbers s)})
@@ -137,13 +137,29 @@ topologySwitch topology scope counts controller switch = do
           onMessage base xid m,
         onDown = \reason -> do
           Scope.cancel task
-          change $ \now s -> rebuild topology now s {statePorts = Map.delete datapath (statePorts s), stateLinks = Map.filterWithKey (\l _ -> not (touches datapath l)) (stateLinks s)}
+          wasLinked <- any (touches datapath) <$> links topology
+          change $ \now s ->
+            rebuild
+              topology
+              now
+              s
+                { statePorts = Map.delete datapath (statePorts s),
+                  stateLinks = Map.filterWithKey (\l _ -> not (touches datapath l)) (stateLinks s)
+                }
           onDown base reason
+          when wasLinked rerouted
       }
   where
     datapath = infoDatapath (switchInfo switch)
     version = infoVersion (switchInfo switch)
-    settings = defaultLearning {learnHosts = const (pure (topologyHosts topology)), learnFlood = Just floodTree, learnIsLink = Just (const cameByLink), learnRoute = \_ place -> route place}
+    settings =
+      defaultLearning
+        { learnHosts = const (pure (topologyHosts topology)),
+          learnFlood = Just floodTree,
+          learnIsLink = Just (const cameByLink),
+          learnRoute = \_ place -> route place,
+          learnOthers = const (filter (/= switch) <$> switches controller)
+        }
     change f = do
       now <- monotonicNow
       modifyRef (topologyState topology) (\s -> (f now s, ()))
@@ -181,7 +197,7 @@ topologySwitch topology scope counts controller switch = do
             }
       when link rerouted
     -- Flows made for the old links may lead nowhere, or around in a ring.
-    rerouted = switches controller >>= mapM_ (\other -> trySend other 0 (FlowModMessage forgetLearned))
+    rerouted = switches controller >>= mapM_ (`forgetAt` [forgetLearned])
 
     -- A thread of the switch: it learns the ports, then probes.
     probing = do
@@ -267,8 +283,8 @@ nextHop all' from to
       | Set.member d seen = go seen rest
       | otherwise = go (Set.insert d seen) (rest ++ [(fst (linkTo l), first) | l <- outOf d])
 
--- | The packet that goes out of a port to find what is at its other end: chassis (7: locally assigned), port (7), time to live, and the
--- signature in a value of our own (127).
+-- | The packet that goes out of a port to find what is at its other end: chassis (7: locally assigned), port (7),
+-- time to live, and the signature in a value of our own (127).
 probeFrame :: HashKey -> DatapathId -> PortNo -> ByteString
 probeFrame key datapath port = ethernet lldpMulticast (Mac (0x020000000000 + datapath `rem` 0x10000000000)) lldpType (content <> B.replicate (46 - B.length content) 0)
   where
@@ -276,7 +292,7 @@ probeFrame key datapath port = ethernet lldpMulticast (Mac (0x020000000000 + dat
     chassis = Char8.pack (renderDatapath datapath)
     place = Char8.pack (show (portWord port))
 
--- | Where a probe of ours went out; 'Nothing' if it is none, or signed with another key.
+-- | The port where a probe of ours went out; 'Nothing' if it is none, or signed with another key.
 readProbe :: HashKey -> ByteString -> Maybe (DatapathId, PortNo)
 readProbe key bytes = do
   packet <- parsePacket bytes

@@ -3,8 +3,8 @@
 -- Description : Frequent messages read and written in place
 -- Stability   : stable
 --
--- Packet-ins are read where they lie, packet-outs, flow modifications, echoes and barriers are written where they are sent
--- from. "Heddle.OpenFlow" has all messages, as values.
+-- Packet-ins are read where they lie, packet-outs, flow modifications, echoes and barriers are written where they are
+-- sent from. "Heddle.OpenFlow" has all messages, as values.
 --
 -- Invariant: no function reads outside the frame that it was given; all lengths within it are checked first.
 -- Cost: loads and stores; nothing is allocated.
@@ -116,8 +116,8 @@ poke64 :: Ptr Word8 -> Int -> Word64 -> IO ()
 poke64 p i w = poke (castPtr (p `plusPtr` i)) (if targetByteOrder == BigEndian then w else byteSwap64 w)
 {-# INLINE poke64 #-}
 
--- | The length of the message at the beginning of this many bytes: 'frameNeedsMore' when it is not there whole, 'frameBad'
--- when its header has a length below 8.
+-- | The length of the message at the beginning of this many bytes: 'frameNeedsMore' when it is not there whole,
+-- 'frameBad' when its header has a length below 8.
 --
 -- [Cost]: two loads.
 frameLength :: Ptr Word8 -> Int -> IO Int
@@ -170,8 +170,8 @@ typeMultipartReply = \case
   OF13 -> 19
 {-# INLINE typeMultipartReply #-}
 
--- | @withPacketIn version frame length bad good@ takes a packet-in apart: buffer, total length, ingress port, reason, and
--- the packet's bytes. @bad@ if its lengths do not fit the frame, or 1.3's match does not name the port.
+-- | @withPacketIn version frame length bad good@ takes a packet-in apart: buffer, total length, ingress port, reason,
+-- and the packet's bytes. @bad@ if its lengths do not fit the frame, or 1.3's match does not name the port.
 --
 -- [Cost]: some loads; nothing allocated.
 withPacketIn :: Version -> Ptr Word8 -> Int -> IO r -> (BufferId -> Int -> PortNo -> Word8 -> Ptr Word8 -> Int -> IO r) -> IO r
@@ -225,12 +225,12 @@ pokeBarrier :: Version -> Ptr Word8 -> Xid -> IO ()
 pokeBarrier version p = pokeHeader version p (typeBarrierRequest version) 8
 {-# INLINE pokeBarrier #-}
 
--- | How long a barrier request is.
+-- | The length of a barrier request.
 barrierBytes :: Int
 barrierBytes = 8
 
--- | @pokePacketOut version out xid buffer inPort outPort packet length@ sends a packet to a port: one that the switch keeps,
--- or, with 'NoBuffer', these bytes. The answer is the message's size; it is at most 'packetOutBound'.
+-- | @pokePacketOut version out xid buffer inPort outPort packet length@ sends a packet to a port: one that the switch
+-- keeps, or, with 'NoBuffer', these bytes. The answer is the message's size; it is at most 'packetOutBound'.
 --
 -- [Cost]: some stores, and the copy.
 pokePacketOut :: Version -> Ptr Word8 -> Xid -> BufferId -> PortNo -> PortNo -> Ptr Word8 -> Int -> IO Int
@@ -261,8 +261,8 @@ packetOutBound :: Int -> Int
 packetOutBound n = 40 + n
 {-# INLINE packetOutBound #-}
 
--- | @pokeRelease version out xid buffer inPort@: the switch drops a packet that it keeps, because a packet-out without actions
--- sends it nowhere. The answer is the message's size, at most 'releaseBound'.
+-- | @pokeRelease version out xid buffer inPort@: the switch drops a packet that it keeps, because a packet-out
+-- without actions sends it nowhere. The answer is the message's size, at most 'releaseBound'.
 --
 -- [Cost]: three stores.
 pokeRelease :: Version -> Ptr Word8 -> Xid -> BufferId -> PortNo -> IO Int
@@ -278,26 +278,44 @@ pokeRelease version p xid buffer (PortNo from) = do
       OF13 -> releaseBound
 {-# INLINE pokeRelease #-}
 
--- | How long the message of 'pokeRelease' is at most.
+-- | The greatest length of the message of 'pokeRelease'.
 releaseBound :: Int
 releaseBound = 24
 
--- | @pokeLayer2Flow version out xid cookie idle hard priority buffer flags inPort source destination outPort@ adds a flow
--- from a port and an address to an address, which leaves by a port. The answer is the size, 'layer2FlowBytes'.
+-- | @pokeLayer2Flow version out xid cookie idle hard priority buffer flags inPort vlan source destination outPort@
+-- adds a flow from a port and an address to an address in a VLAN, which leaves by a port. The VLAN is 1.3's
+-- @vlan_vid@: 0 for frames without a tag, else 0x1000 and the identifier. The answer is the size, 'layer2FlowBytes'.
 --
 -- [Cost]: about twenty stores.
-pokeLayer2Flow :: Version -> Ptr Word8 -> Xid -> Word64 -> Word16 -> Word16 -> Word16 -> BufferId -> Word16 -> PortNo -> Mac -> Mac -> PortNo -> IO Int
-pokeLayer2Flow version p xid cookie idle hard priority buffer flags (PortNo from) (Mac source) (Mac destination) (PortNo to) = do
+pokeLayer2Flow ::
+  Version ->
+  Ptr Word8 ->
+  Xid ->
+  Word64 ->
+  Word16 ->
+  Word16 ->
+  Word16 ->
+  BufferId ->
+  Word16 ->
+  PortNo ->
+  Word16 ->
+  Mac ->
+  Mac ->
+  PortNo ->
+  IO Int
+pokeLayer2Flow version p xid cookie idle hard priority buffer flags (PortNo from) vlan (Mac source) (Mac destination) (PortNo to) = do
   let size = layer2FlowBytes version
   pokeHeader version p typeFlowMod size xid
   case version of
     OF10 -> do
-      -- All wildcarded but the ingress port and the two addresses: bits 0, 2 and 3.
-      poke32 p 8 0x3820f2
+      -- All wildcarded but the ingress port, the VLAN and the two addresses: bits 0 to 3.
+      poke32 p 8 0x3820f0
       poke16 p 12 (fromIntegral from)
       poke48 p 14 source
       poke48 p 20 destination
-      fillBytes (p `plusPtr` 26) 0 22
+      -- 0xffff is no tag; without the bit of presence an identifier is left.
+      poke16 p 26 (if vlan == 0 then 0xffff else vlan .&. 0xfff)
+      fillBytes (p `plusPtr` 28) 0 20
       poke64 p 48 cookie
       poke16 p 56 0
       poke16 p 58 idle
@@ -318,30 +336,32 @@ pokeLayer2Flow version p xid cookie idle hard priority buffer flags (PortNo from
       poke32 p 36 0xffffffff
       poke32 p 40 0xffffffff
       poke32 p 44 (fromIntegral flags `shiftL` 16)
-      -- The match: 4 + 8 + 10 + 10 = 32 bytes, without padding.
-      poke32 p 48 0x00010020
+      -- The match: 4 + 8 + 10 + 10 + 6 = 38 bytes, and two of padding.
+      poke32 p 48 0x00010026
       poke32 p 52 0x80000004
       poke32 p 56 from
       poke32 p 60 0x80000606
       poke48 p 64 destination
       poke32 p 70 0x80000806
       poke48 p 74 source
+      poke32 p 80 0x80000c02
+      poke32 p 84 (fromIntegral vlan `shiftL` 16)
       -- Apply one output.
-      poke64 p 80 (0x00040018 `shiftL` 32)
-      poke64 p 88 (16 `shiftL` 32 .|. fromIntegral to)
-      poke64 p 96 (0xffff `shiftL` 48)
+      poke64 p 88 (0x00040018 `shiftL` 32)
+      poke64 p 96 (16 `shiftL` 32 .|. fromIntegral to)
+      poke64 p 104 (0xffff `shiftL` 48)
   pure size
 {-# INLINE pokeLayer2Flow #-}
 
--- | How long the message of 'pokeLayer2Flow' is.
+-- | The length of the message of 'pokeLayer2Flow'.
 layer2FlowBytes :: Version -> Int
 layer2FlowBytes = \case
   OF10 -> 80
-  OF13 -> 104
+  OF13 -> 112
 {-# INLINE layer2FlowBytes #-}
 
--- | @pokePacketIn version out xid buffer inPort packet length@: what a switch sends for a packet without a flow. The answer
--- is the size, at most 'packetInBound'.
+-- | @pokePacketIn version out xid buffer inPort packet length@: what a switch sends for a packet without a flow. The
+-- answer is the size, at most 'packetInBound'.
 --
 -- [Cost]: some stores, and the copy.
 pokePacketIn :: Version -> Ptr Word8 -> Xid -> BufferId -> PortNo -> Ptr Word8 -> Int -> IO Int
@@ -368,7 +388,7 @@ pokePacketIn version p xid buffer (PortNo port) packet n = case version of
     pure (42 + n)
 {-# INLINE pokePacketIn #-}
 
--- | How long the message of 'pokePacketIn' is at most, for a frame of this length.
+-- | The greatest length of the message of 'pokePacketIn', for a frame of this length.
 packetInBound :: Int -> Int
 packetInBound n = 42 + n
 {-# INLINE packetInBound #-}
