@@ -26,7 +26,7 @@ import Heddle.OpenFlow.Match
 import Heddle.OpenFlow.Types
 import Heddle.OpenFlow.Wire
 
--- | What happens to a packet.
+-- | An action on a packet.
 data Action
   = -- | Send it; to the controller, at most this many bytes (0xffff: all).
     Output !PortNo !Word16
@@ -163,7 +163,7 @@ setField = codecOf get put
     put o = let p = codecPut oxmCodec o in p <> putZeros (gap (putSize p))
     gap n = negate (n + 4) .&. 7
 
--- | What a flow of 1.3 does.
+-- | An instruction of a flow of 1.3.
 data Instruction
   = GotoTable !Word8
   | -- | Value and mask.

@@ -8,13 +8,16 @@
 -- 'withController' listens, speaks with each switch (1.0 or 1.3, whichever is the highest in common), answers its echo
 -- requests, asks silent ones for a sign of life, and closes those that break the protocol or do not read.
 --
--- There are two styles. 'Handlers' run in the thread that reads the switch, one message after the other; packet-ins are
--- handled in place and replies leave in one batch, but a handler must not wait. 'directly' gives each switch a thread of its
--- own that calls 'recv' when it likes, and may wait for answers ('request', 'commit'); its queue is bounded.
+-- There are two styles. 'Handlers' run in the thread that reads the switch, one message after the other; packet-ins
+-- are handled in place and replies leave in one batch, but a handler must not wait. 'directly' gives each switch a
+-- thread of its own that calls 'recv' when it likes, and may wait for answers ('request', 'commit'); its queue is
+-- bounded.
 --
--- Invariants: messages of one switch are handled in order; each connection ends with one call of 'onDown' or one 'Down';
--- every request ends; memory for each connection is bounded; when 'withController' returns, no thread of it is left.
--- Cost: a batch of packet-ins costs two system calls, and nothing is allocated for a packet-in that is handled in place.
+-- Invariants: messages of one switch are handled in order; each connection ends with one call of 'onDown' or one
+-- 'Down'; every request ends; memory for each connection is bounded; when 'withController' returns, no thread of it
+-- is left.
+-- Cost: a batch of packet-ins costs two system calls, and nothing is allocated for a packet-in that is handled in
+-- place.
 -- Owner: 'withController'.
 -- Shared writes per packet-in: 0.
 module Heddle.OpenFlow.Controller
@@ -105,15 +108,15 @@ import Heddle.Prim.Thread (ThreadId, myThreadId, yield)
 import Heddle.Scope qualified as Scope
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 
--- | How to listen and whom to believe for how long.
+-- | Settings of listening and of time limits.
 data Config = Config
   { configAddress :: !SockAddr,
     configSpread :: !Spread,
-    -- | Those that are spoken.
+    -- | The versions that are spoken.
     configVersions :: ![Version],
     -- | Opens TLS on each connection, such as heddle-tls's @tlsOpening@.
     configTls :: !(Maybe Opening),
-    -- | How long connecting may take, TLS and the handshake.
+    -- | The limit of connecting, with TLS and the handshake.
     configHandshake :: !Nanos,
     -- | After this silence a switch is asked for an echo.
     configEchoAfter :: !Nanos,
@@ -121,9 +124,9 @@ data Config = Config
     configDeadAfter :: !Nanos,
     -- | A switch that takes nothing for so long is closed.
     configStall :: !Nanos,
-    -- | How long a duplicate of a datapath waits for the older connection's sign of life.
+    -- | The time that a duplicate of a datapath waits for the older connection's sign of life.
     configProbe :: !Nanos,
-    -- | How long 'request' and 'commit' wait.
+    -- | The time that 'request' and 'commit' wait.
     configPatience :: !Nanos,
     -- | The most bytes of other threads' messages that wait for one switch.
     configMailRoom :: !Int,
@@ -152,7 +155,7 @@ defaultConfig =
       configTell = \_ -> pure ()
     }
 
--- | What happens to connections.
+-- | Events of connections.
 data Event
   = Connected !SwitchInfo
   | Ended !SwitchInfo !CloseReason
@@ -175,8 +178,8 @@ renderEvent = \case
       OF10 -> "1.0"
       OF13 -> "1.3"
 
--- | What a switch's messages do. All run in the thread that reads the switch, masked, and must not wait for answers or
--- locks; one that throws ends this connection.
+-- | Actions for a switch's messages. All run in the thread that reads the switch, masked, and must not wait for
+-- answers or locks; one that throws ends this connection.
 data Handlers = Handlers
   { -- | A packet-in: 'withFrame' has it.
     onPacketIn :: !(IO ()),
@@ -235,7 +238,7 @@ data ControllerCounts = ControllerCounts
   }
   deriving stock (Eq, Show)
 
--- | What has been counted since the start, over all switches.
+-- | The counts since the start, over all switches.
 controllerCounts :: Controller -> IO ControllerCounts
 controllerCounts controller = do
   -- Counts of connections move from one sum to the other; a reader may miss one that ends at this moment.
@@ -252,8 +255,8 @@ controllerCounts controller = do
 disconnect :: Switch -> IO ()
 disconnect switch = giveUp switch ControllerStopped
 
--- | Listen, run, and end all connections. For each switch that has connected, the second argument makes its handlers; it runs
--- in the switch's thread and may send with 'emit', but must not wait for the switch.
+-- | Listen, run, and end all connections. For each switch that has connected, the second argument makes its handlers;
+-- it runs in the switch's thread and may send with 'emit', but must not wait for the switch.
 --
 -- [Blocks]: as the body does.
 -- [Masking]: the body runs in the caller's state, handlers masked.
@@ -377,8 +380,8 @@ serveSwitch controller handlersFor switch left = do
     writeRef down (onDown handlers)
     tell controller (Connected (switchInfo switch))
     run controller handlers switch left
-  -- An asynchronous exception is passed on when all is put in order. When the controller stops, it may come when the closed connection
-  -- has ended the messages already; it must not keep the handlers from being told.
+  -- An asynchronous exception is passed on when all is put in order. When the controller stops, it may come when the
+  -- closed connection has ended the messages already; it must not keep the handlers from being told.
   uninterruptibleMask_ $ do
     given <- readRef (switchEnd switch)
     let reason = case outcome of
@@ -419,7 +422,8 @@ dropInput switch =
 giveBackInput :: Switch -> Buffer -> IO ()
 giveBackInput switch buffer = when (bufferSize buffer == bufferBytes) $ giveBack (switchPool switch) buffer
 
--- Read and handle until the connection ends. Out of line, so that a parked switch does not keep the frame of its handshake too.
+-- Read and handle until the connection ends. Out of line, so that a parked switch does not keep the frame of its
+-- handshake too.
 run :: Controller -> Handlers -> Switch -> ByteString -> IO CloseReason
 run controller handlers switch left = do
   monotonicNow >>= \(Deadline now) -> writeWord ws WordHeard now
@@ -604,7 +608,7 @@ data Feed = Feed
     feedOver :: !(Ref (Maybe CloseReason))
   }
 
--- | What a body receives.
+-- | An input of a body.
 data Input
   = -- | A message that answers none of the controller's requests.
     Received !Xid !Message
@@ -614,11 +618,12 @@ data Input
     Down !CloseReason
   deriving stock (Eq, Show)
 
--- | Handlers that run a body in a thread of its own for each connection. When the connection ends, the body should return
--- after 'Down'; when the controller stops, it is cancelled.
+-- | Handlers that run a body in a thread of its own for each connection. When the connection ends, the body should
+-- return after 'Down'; when the controller stops, it is cancelled.
 --
--- A body that falls behind by 'configQueue' messages makes the controller stop reading its switch. While the body waits for
--- an answer ('request', 'commit') that would be a deadlock, so packet-ins beyond the queue are then dropped and counted.
+-- A body that falls behind by 'configQueue' messages makes the controller stop reading its switch. While the body
+-- waits for an answer ('request', 'commit') that would be a deadlock, so packet-ins beyond the queue are then dropped
+-- and counted.
 directly :: (Feed -> IO ()) -> Controller -> Switch -> IO Handlers
 directly body controller switch = do
   queue <- Channel.newUnbounded

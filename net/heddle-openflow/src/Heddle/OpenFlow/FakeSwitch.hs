@@ -38,12 +38,12 @@ import Heddle.Prim.Clock
 import Heddle.Prim.Exception
 import Network.Socket (SockAddr)
 
--- | What the switch says of itself.
+-- | The switch's description of itself.
 data FakeOptions = FakeOptions
   { fakeDatapath :: !DatapathId,
     fakeVersions :: ![Version],
     fakePorts :: !Int,
-    -- | How long the handshake, and each wait for a message, may take.
+    -- | The limit of the handshake, and of each wait for a message.
     fakePatience :: !Nanos
   }
 

@@ -3,13 +3,13 @@
 -- Description : Where hosts are: a table that the collector does not scan
 -- Stability   : stable
 --
--- Open addressing in one array of machine words: two words for a host, its key (VLAN and address) and its place (switch,
--- port and the minute in which it was last seen). The collector neither scans nor moves the array. A table starts at the size
--- that it is given and doubles up to its limit, so that a switch with few hosts costs little, and a table that starts at its
--- limit never has to rehash.
+-- Open addressing in one array of machine words: two words for a host, its key (VLAN and address) and its place
+-- (switch, port and the minute in which it was last seen). The collector neither scans nor moves the array. A table
+-- starts at the size that it is given and doubles up to its limit, so that a switch with few hosts costs little, and
+-- a table that starts at its limit never has to rehash.
 --
--- Invariant: a key of an array is set once, by compare-and-set, and stays; a place is replaced whole. So a reader sees a host's old or
--- new place and nothing else.
+-- Invariant: a key of an array is set once, by compare-and-set, and stays; a place is replaced whole. So a reader
+-- sees a host's old or new place and nothing else.
 -- Cost: about two cache misses for a host in a large table.
 -- Owner: any thread.
 -- Shared writes per lookup: 0; per learning of a host that is known and has not moved: one a minute.
@@ -107,7 +107,8 @@ placePort (Place w) = PortNo (fromIntegral w)
 whereMask :: Int
 whereMask = 1 `shiftL` 51 - 1
 
--- | @newHosts first most@: a table that has room for @first@ hosts at first, and for @most@ at last. It has at most three times as many slots of 16 bytes.
+-- | @newHosts first most@: a table that has room for @first@ hosts at first, and for @most@ at last. It has at most
+-- three times as many slots of 16 bytes.
 --
 -- [Cost]: O(first).
 newHosts :: Int -> Int -> IO Hosts
@@ -125,7 +126,7 @@ newSlots room = do
   where
     n = head [size | k <- [4 :: Int ..], let size = 1 `shiftL` k, size >= room + room `quot` 3]
 
--- | How many hosts have a slot; also those that were forgotten since the slots were last replaced.
+-- | The number of hosts that have a slot; also those that were forgotten since the slots were last replaced.
 hostsCount :: Hosts -> IO Int
 hostsCount hosts = readRef (hostsSlots hosts) >>= \(Slots _ _ _ used) -> readWord used 0
 
@@ -140,7 +141,7 @@ slotOf :: Hosts -> Int -> Int -> Int
 slotOf hosts mask key = scatter (key `xor` hostsSeed hosts) .&. mask
 {-# INLINE slotOf #-}
 
--- | What learning came to.
+-- | The result of learning.
 data Learned
   = -- | The host was there.
     Known
@@ -216,8 +217,8 @@ enlarge hosts before = withLock (hostsGrowing hosts) $ do
   when (room == before) $ replaceSlots hosts (min (hostsCapacity hosts) (2 * before))
 {-# NOINLINE enlarge #-}
 
--- Copy all hosts that are not forgotten. What other threads learn meanwhile may be lost: they learn it again from the host's
--- next packet. The lock is held.
+-- Copy all hosts that are not forgotten. What other threads learn meanwhile may be lost: they learn it again from the
+-- host's next packet. The lock is held.
 replaceSlots :: Hosts -> Int -> IO ()
 replaceSlots hosts room = do
   Slots ws mask _ _ <- readRef (hostsSlots hosts)
@@ -238,7 +239,7 @@ replaceSlots hosts room = do
   copy 0
   writeRef (hostsSlots hosts) new
 
--- | Where a host is, or 'noPlace'.
+-- | The place of a host, or 'noPlace'.
 --
 -- [Cost]: a probe.
 -- [Blocks]: never.
@@ -260,8 +261,8 @@ findHostThen hosts (HostKey key) next = do
   probe (slotOf hosts mask key) (0 :: Int)
 {-# INLINE findHostThen #-}
 
--- | Bring the slots of two hosts near, which will be looked up soon: a table that is larger than the caches then costs a fraction of
--- its cache misses.
+-- | Bring the slots of two hosts near, which will be looked up soon: a table that is larger than the caches then
+-- costs a fraction of its cache misses.
 --
 -- [Cost]: two hashes.
 -- [Blocks]: never.

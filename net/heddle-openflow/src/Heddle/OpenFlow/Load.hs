@@ -5,13 +5,13 @@
 -- Description : Many switches that load a controller
 -- Stability   : stable
 --
--- What cbench does, with a window, latencies and fairness. Each switch sends packet-ins of its hosts, each with a buffer number
--- of its own, and keeps at most a window of them without an answer. The first flow modification or packet-out with the
--- buffer's number is the answer; a second one for the same number is not counted, and one that does not come in time is
--- counted as lost.
+-- What cbench does, with a window, latencies and fairness. Each switch sends packet-ins of its hosts, each with a
+-- buffer number of its own, and keeps at most a window of them without an answer. The first flow modification or
+-- packet-out with the buffer's number is the answer; a second one for the same number is not counted, and one that
+-- does not come in time is counted as lost.
 --
--- In a closed loop every answer is followed by the next packet-in. In an open loop packet-ins are due at a rate, and a latency
--- begins when its packet-in was due, whether or not there was room for it.
+-- In a closed loop every answer is followed by the next packet-in. In an open loop packet-ins are due at a rate, and
+-- a latency begins when its packet-in was due, whether or not there was room for it.
 --
 -- Cost: for each request about a hundred nanoseconds and its share of two system calls; nothing is allocated.
 -- Owner: 'runLoad'; one thread for each switch.
@@ -50,7 +50,7 @@ import Heddle.Scope qualified as Scope
 import Heddle.Timer (sleepUntil)
 import Network.Socket (SockAddr)
 
--- | What load, for how long.
+-- | The load, and its duration.
 data LoadOptions = LoadOptions
   { loadController :: !SockAddr,
     loadVersion :: !Version,
@@ -63,9 +63,9 @@ data LoadOptions = LoadOptions
     loadRate :: !(Maybe Double),
     loadWarmup :: !Nanos,
     loadDuration :: !Nanos,
-    -- | Whether each host is heard of before the measurement, so that destinations are known.
+    -- | Send from each host before the measurement, so that destinations are known.
     loadLearn :: !Bool,
-    -- | How long an answer may take before it is lost, and connecting.
+    -- | The time after which an answer is lost; also for connecting.
     loadPatience :: !Nanos,
     -- | Threads are spread over this many capabilities.
     loadThreads :: !Int,
@@ -73,12 +73,12 @@ data LoadOptions = LoadOptions
     loadFirstDatapath :: !DatapathId
   }
 
--- | The load of the Mio paper: 100 switches with 1,000 hosts each and at most 512 unanswered requests, for ten seconds after
--- one of warming up.
+-- | The load of the Mio paper: 100 switches with 1,000 hosts each and at most 512 unanswered requests, for ten
+-- seconds after one of warming up.
 defaultLoad :: SockAddr -> LoadOptions
 defaultLoad address = LoadOptions address OF10 100 1000 512 Nothing (seconds 1) (seconds 10) True (seconds 10) 1 1
 
--- | What came of it.
+-- | The result.
 data LoadResult = LoadResult
   { -- | How long it was measured.
     resultSeconds :: !Double,
@@ -97,7 +97,7 @@ data LoadResult = LoadResult
     resultFailed :: ![String]
   }
 
--- | What one fake switch has counted.
+-- | The counts of one fake switch.
 data SwitchResult = SwitchResult
   { switchAnswers :: !Int,
     switchLost :: !Int
@@ -205,7 +205,8 @@ data Player = Player
     playerShared :: !Words,
     playerRecorder :: !Recorder,
     playerWords :: !Words,
-    -- | Three words for each slot: the next free one, its buffer number (0 while it is free), when its packet-in was due.
+    -- | Three words for each slot: the next free one, its buffer number (0 while it is free), when its packet-in was
+    -- due.
     playerSlots :: !Words,
     playerInput :: !Buffer,
     playerOutput :: !Buffer,

@@ -40,7 +40,7 @@ import Data.Word (Word16, Word32, Word8)
 import Heddle.OpenFlow.Types
 import Heddle.OpenFlow.Wire
 
--- | What a flow matches.
+-- | A flow's match.
 data Match
   = -- | All of these fields, in this order; none matches every packet.
     Match ![Oxm]
@@ -48,7 +48,7 @@ data Match
     MatchRaw !Word16 !ByteString
   deriving stock (Eq, Show)
 
--- | What every packet matches.
+-- | The match of every packet.
 matchAll :: Match
 matchAll = Match []
 
@@ -110,17 +110,17 @@ fieldOf n
   | fromIntegral n <= fromEnum (maxBound :: Field) = Just (toEnum (fromIntegral n))
   | otherwise = Nothing
 
--- | How a field is laid out.
+-- | A field's layout.
 data FieldInfo = FieldInfo
   { -- | Its size on the wire.
     fieldBytes :: !Int,
     -- | Its significant bits.
     fieldBits :: !Int,
-    -- | Whether the standard allows a mask.
+    -- | True if the standard allows a mask.
     fieldMaskable :: !Bool
   }
 
--- | What is known of a field.
+-- | The layout of a field.
 fieldInfo :: Field -> FieldInfo
 fieldInfo = \case
   InPort -> FieldInfo 4 32 False

@@ -6,8 +6,8 @@
 -- Description : All messages of OpenFlow 1.0 and 1.3
 -- Stability   : hidden; "Heddle.OpenFlow" exports it
 --
--- Law (@canonical@): for every well-formed message, @encode . decode@ gives the same bytes. Bytes that the standard calls
--- padding are written as zeros.
+-- Law (@canonical@): for every well-formed message, @encode . decode@ gives the same bytes. Bytes that the standard
+-- calls padding are written as zeros.
 --
 -- Law (@total@): 'decode' answers for every string of bytes, and reads none outside it.
 --
@@ -132,8 +132,8 @@ data HelloElement
 helloFor :: [Version] -> Message
 helloFor versions = Hello [VersionBitmap [foldr ((.|.) . shiftL 1 . fromIntegral . versionByte) 0 versions]]
 
--- | The version to speak with a peer whose hello had this version and content: the highest in both bitmaps, or the lower of
--- the two versions in the headers.
+-- | The version to speak with a peer whose hello had this version and content: the highest in both bitmaps, or the
+-- lower of the two versions in the headers.
 negotiate :: [Version] -> Word8 -> Message -> Maybe Version
 negotiate ours theirs hello = case [v | v <- [OF13, OF10], v `elem` ours, speaks v] of
   v : _ -> Just v
@@ -146,7 +146,7 @@ negotiate ours theirs hello = case [v | v <- [OF13, OF10], v `elem` ours, speaks
       _ -> lower == versionByte v
     lower = min theirs (maximum (0 : map versionByte ours))
 
--- | What a switch is.
+-- | A switch's description of itself.
 data Features = Features
   { featuresDatapath :: !DatapathId,
     featuresBuffers :: !Word32,
@@ -171,10 +171,10 @@ features version =
       OF10 -> (\c r -> (0, c, r)) <$ padding 3 <*> featuresCapabilities =. word32 <*> featuresActions =. word32
       OF13 -> (,,) <$> featuresAuxiliary =. word8 <* padding 2 <*> featuresCapabilities =. word32 <*> featuresActions =. word32
 
--- | How a switch treats fragments, and how much of a packet it sends to the controller.
+-- | A switch's treatment of fragments, and the bytes of a packet that it sends to the controller.
 data SwitchConfig = SwitchConfig
   { configFlags :: !Word16,
-    -- | How much of a packet comes with a packet-in; 0xffff: all.
+    -- | The bytes of a packet that come with a packet-in; 0xffff: all.
     configMissLength :: !Word16
   }
   deriving stock (Eq, Show)
@@ -258,7 +258,7 @@ newtype FlowCommand = FlowCommand Word16
   deriving stock (Eq, Ord)
   deriving newtype (Show)
 
--- | What to do with flows.
+-- | Changes of flows.
 pattern FlowAdd, FlowModify, FlowModifyStrict, FlowDelete, FlowDeleteStrict :: FlowCommand
 pattern FlowAdd = FlowCommand 0
 pattern FlowModify = FlowCommand 1
@@ -499,7 +499,7 @@ queueCodec version = codecOf get put
         [caseOf 2 QueueMaxRate (\case QueueMaxRate r -> Just r; _ -> Nothing) rate | version == OF13]
     rate = id <$ padding 4 <*> id =. word16 <* padding 6
 
--- | What a controller is to a switch.
+-- | A controller's role for a switch.
 newtype Role = Role Word32
   deriving stock (Eq, Ord)
   deriving newtype (Show)

@@ -84,7 +84,7 @@ portCodec v =
     <*> since13 v 0 (portCurrentSpeed =. word32)
     <*> since13 v 0 (portMaxSpeed =. word32)
 
--- | What a switch says of itself.
+-- | A switch's description of itself.
 data SwitchDescription = SwitchDescription
   { descManufacturer :: !ByteString,
     descHardware :: !ByteString,
@@ -98,7 +98,7 @@ description :: Codec SwitchDescription SwitchDescription
 description =
   SwitchDescription <$> descManufacturer =. text 256 <*> descHardware =. text 256 <*> descSoftware =. text 256 <*> descSerial =. text 32 <*> descDatapath =. text 256
 
--- | Which flows a request is about.
+-- | A selection of flows for a request.
 data FlowQuery = FlowQuery
   { queryTable :: !Word8,
     queryOutPort :: !PortNo,
@@ -221,8 +221,8 @@ tableStats = \case
       <*> tableStatsMatched =. word64
   OF13 -> (\t -> TableStats t B.empty 0 0) <$> tableStatsId =. word8 <* padding 3 <*> tableStatsActive =. word32 <*> tableStatsLookups =. word64 <*> tableStatsMatched =. word64
 
--- | The counters, in the order of the protocol: packets received and sent, bytes received and sent, dropped, errors, frame
--- errors, overruns, CRC errors, collisions.
+-- | The counters, in the order of the protocol: packets received and sent, bytes received and sent, dropped, errors,
+-- frame errors, overruns, CRC errors, collisions.
 data PortStats = PortStats
   { portStatsPort :: !PortNo,
     portStatsCounters :: ![Word64],
@@ -414,7 +414,7 @@ data MeterConfig = MeterConfig
 meterConfig :: Codec MeterConfig MeterConfig
 meterConfig = lengthPrefixed 0 $ MeterConfig <$> meterConfigFlags =. word16 <*> meterConfigId =. word32 <*> meterConfigBands =. listOf bandCodec
 
--- | What meters the switch can have.
+-- | The features of a switch's meters.
 data MeterFeatures = MeterFeatures
   { meterMost :: !Word32,
     meterBandTypes :: !Word32,
@@ -427,7 +427,7 @@ data MeterFeatures = MeterFeatures
 meterFeatures :: Codec MeterFeatures MeterFeatures
 meterFeatures = MeterFeatures <$> meterMost =. word32 <*> meterBandTypes =. word32 <*> meterCapabilities =. word32 <*> meterMostBands =. word8 <*> meterMostColors =. word8 <* padding 2
 
--- | What a table can do.
+-- | A table's features.
 data TableFeatures = TableFeatures
   { tableFeaturesId :: !Word8,
     tableFeaturesName :: !ByteString,
@@ -439,7 +439,7 @@ data TableFeatures = TableFeatures
   }
   deriving stock (Eq, Show)
 
--- | What a table can do. The number is the property's type, which says whether it is about hits or misses.
+-- | A property of a table. The number is the property's type, which says whether it is about hits or misses.
 data TableProperty
   = -- | Types 0 and 1: headers of instructions: type and the rest.
     TableInstructions !Word16 ![(Word16, ByteString)]
@@ -495,7 +495,7 @@ tableProperty = codecOf get put
         )
         (\(kind, bytes) -> putSized (putWord16 kind) 4 (putBytes bytes))
 
--- | What is asked.
+-- | A question.
 data MultipartRequestBody
   = DescriptionRequest
   | FlowRequest !FlowQuery
@@ -516,7 +516,7 @@ data MultipartRequestBody
     MultipartRequestRaw !Word16 !ByteString
   deriving stock (Eq, Show)
 
--- | What is answered.
+-- | An answer.
 data MultipartReplyBody
   = DescriptionReply !SwitchDescription
   | FlowReply ![FlowStats]

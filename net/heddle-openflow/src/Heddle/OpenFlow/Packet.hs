@@ -3,8 +3,8 @@
 -- Description : Packets taken apart: Ethernet, VLAN, ARP, IPv4, IPv6, TCP, UDP, ICMP, LLDP
 -- Stability   : stable
 --
--- What a packet-in carries, as values: for policies that look into packets. The parser never fails: where a packet is cut
--- off or unknown, the rest is 'Unparsed'.
+-- What a packet-in carries, as values: for policies that look into packets. The parser never fails: where a packet is
+-- cut off or unknown, the rest is 'Unparsed'.
 --
 -- "Heddle.OpenFlow.Learning" reads addresses in place and does not use it.
 --
@@ -61,7 +61,7 @@ data Vlan = Vlan
   }
   deriving stock (Eq, Show)
 
--- | What an Ethernet frame carries.
+-- | An Ethernet frame's payload.
 data Payload
   = ArpPayload !Arp
   | Ipv4Payload !Ipv4
@@ -110,7 +110,7 @@ data Ipv6 = Ipv6
   }
   deriving stock (Eq, Show)
 
--- | What an IP packet carries.
+-- | An IP packet's payload.
 data Transport
   = -- | Source, destination, flags, the rest after the header.
     Tcp !Word16 !Word16 !Word8 !ByteString
@@ -202,7 +202,8 @@ transport proto b = case proto of
   58 | B.length b >= 4 -> Icmp (B.index b 0) (B.index b 1) (B.drop 4 b)
   _ -> UnparsedTransport b
 
--- | The exact match of a packet that came in at a port: what 1.0 calls a flow's twelve values, as far as the packet has them.
+-- | The exact match of a packet that came in at a port: what 1.0 calls a flow's twelve values, as far as the packet
+-- has them.
 --
 -- [Cost]: O(headers).
 packetKey :: PortNo -> Packet -> Match

@@ -6,7 +6,8 @@
 -- A request ends in its answer, in an error of the switch, at its deadline, or with the connection. A commit sends flow
 -- modifications and barriers, and says which of them the switch refused.
 --
--- Owner: any thread but the handlers of the same switch, which run in the thread that would read the answer; a handler forks.
+-- Owner: any thread but the handlers of the same switch, which run in the thread that would read the answer; a
+-- handler forks.
 -- Cost: an entry in the table of pending requests, and a wait.
 module Heddle.OpenFlow.Request
   ( Request (..),
@@ -63,7 +64,7 @@ data Request a = Request
     requestAnswer :: !(Message -> Maybe a)
   }
 
--- | How a request failed.
+-- | The failure of a request.
 data RequestError
   = -- | The deadline passed.
     NoAnswer
@@ -191,7 +192,7 @@ askGroupStats g = multipart (GroupStatsRequest g) (\case GroupStatsReply s -> Ju
 askMeters :: Word32 -> Request [MeterConfig]
 askMeters m = multipart (MeterConfigRequest m) (\case MeterConfigReply c -> Just c; _ -> Nothing)
 
--- | What the tables can do.
+-- | Ask for the tables' features.
 askTableFeatures :: Request [TableFeatures]
 askTableFeatures = multipart (TableFeaturesRequest []) (\case TableFeaturesReply t -> Just t; _ -> Nothing)
 
@@ -211,7 +212,7 @@ askBarrier = Request (const BarrierRequest) (\case BarrierReply -> Just (); _ ->
 askRole :: Role -> Word64 -> Request RoleMessage
 askRole role generation = Request (const (RoleRequest (RoleMessage role generation))) (\case RoleReply r -> Just r; _ -> Nothing)
 
--- | Whether the first generation is newer: by the sign of the difference, so that the numbers may wrap.
+-- | True if the first generation is newer: by the sign of the difference, so that the numbers may wrap.
 generationAfter :: Word64 -> Word64 -> Bool
 generationAfter a b = (fromIntegral (a - b) :: Int64) > 0
 
@@ -230,8 +231,8 @@ data CommitError
 commit :: Switch -> [FlowMod] -> IO (Either CommitError ())
 commit switch mods = deadlineIn (switchPatience switch) >>= \deadline -> commitUntil switch deadline mods
 
--- | Change the flow tables, in this order, and wait until the switch has done it. After a group of deletions comes a barrier,
--- because a switch may reorder what no barrier divides.
+-- | Change the flow tables, in this order, and wait until the switch has done it. After a group of deletions comes a
+-- barrier, because a switch may reorder what no barrier divides.
 --
 -- [Blocks]: parks.
 -- [Masking]: interruptible; the changes stay.

@@ -6,7 +6,8 @@
 -- Description : A connected switch: its words, its output, its mailbox
 -- Stability   : hidden; "Heddle.OpenFlow.Controller" exports what is public
 --
--- One thread, the owner, reads and writes a switch's connection. Other threads put messages into its mailbox and wake it.
+-- One thread, the owner, reads and writes a switch's connection. Other threads put messages into its mailbox and wake
+-- it.
 --
 -- Invariant: only the owner writes to the socket, so messages of one thread keep their order; the mailbox and both
 -- buffers are bounded; a switch without traffic owns no buffer.
@@ -94,7 +95,7 @@ import Heddle.Prim.Errno (Errno (..), describeErrno)
 import Heddle.Prim.Exception (Exception (..), throwIO)
 import Heddle.Timer (sleepUntil)
 
--- | What is known of a switch.
+-- | A switch's number, version, address and features.
 data SwitchInfo = SwitchInfo
   { infoDatapath :: !DatapathId,
     infoVersion :: !Version,
@@ -109,7 +110,8 @@ data SwitchInfo = SwitchInfo
   }
   deriving stock (Show)
 
--- | The ports that a switch of 1.0 has named while it connected; 1.3 asks for them by 'Heddle.OpenFlow.Controller.askPorts'.
+-- | The ports that a switch of 1.0 has named while it connected; 1.3 asks for them by
+-- 'Heddle.OpenFlow.Controller.askPorts'.
 --
 -- [Cost]: O(ports), each time.
 infoPorts :: SwitchInfo -> [Port]
@@ -119,7 +121,7 @@ infoPorts = fromRight [] . runGet (codecGet (listOf (portCodec OF10))) . fromSho
 -- | A connected switch.
 data Switch = Switch
   { switchTransport :: !Transport,
-    -- | What it has said of itself.
+    -- | Its description of itself.
     switchInfo :: !SwitchInfo,
     switchWords :: !Words,
     switchInput :: !(Ref (Places Buffer)),
@@ -130,9 +132,9 @@ data Switch = Switch
     -- | The most bytes in the mailbox.
     switchMailRoom :: !Int,
     switchPending :: !(Ref (IntMap Pending)),
-    -- | How long a write may make no progress.
+    -- | The time that a write may make no progress.
     switchStall :: !Nanos,
-    -- | How long 'request' waits.
+    -- | The time that 'request' waits.
     switchPatience :: !Nanos,
     -- | Why it ended, once it has.
     switchEnd :: !(Ref (Maybe CloseReason)),
@@ -152,11 +154,12 @@ data Places a = Empty | Holding !a
 -- Newest first; the number of bytes. Nothing once the owner has ended.
 data Mail = Mail !Int ![ByteString] | MailClosed
 
--- | What waits for messages with a transaction number. It is run by the owner, gets the frame, and says whether it has
+-- | A reader of messages with a transaction number. It is run by the owner, gets the frame, and says whether it has
 -- all that it waits for; at the end of the connection it gets 'Nothing'.
 newtype Pending = Pending (Maybe ByteString -> IO Bool)
 
--- The words of a switch. All but WordWaiting, WordXid and WordDropped are written by the owner only; others read them for metrics.
+-- The words of a switch. All but WordWaiting, WordXid and WordDropped are written by the owner only; others read them
+-- for metrics.
 pattern WordFrame, WordFrameSize, WordOutEnd, WordOutLimit, WordOutBase, WordHeard, WordEchoed, WordPacketIns, WordMessages, WordUndecodable, WordDropped, WordSent, WordFollowing, WordWaiting, WordXid :: Int
 
 -- | The address of the frame that is being handled.
@@ -186,13 +189,13 @@ pattern WordUndecodable = 9
 
 pattern WordSent = 10
 
--- | How many bytes have come after the frame that is being handled.
+-- | The number of bytes that have come after the frame that is being handled.
 pattern WordFollowing = 11
 
 -- Words that other threads write, on lines of their own.
 pattern WordXid = 16
 
--- | How many requests the switch's body waits for.
+-- | The number of requests that the switch's body waits for.
 pattern WordWaiting = 24
 
 -- | Packet-ins dropped because the body was behind.
@@ -259,7 +262,7 @@ giveUp switch reason = do
   modifyRef (switchEnd switch) (\old -> (old <|> Just reason, ()))
   void (closeRegistration (transportRegistration (switchTransport switch)))
 
--- | What was received from a switch, and sent.
+-- | Counts of what was received from a switch, and sent.
 data SwitchCounts = SwitchCounts
   { countsPacketIns :: !Int,
     countsMessages :: !Int,
@@ -271,7 +274,7 @@ data SwitchCounts = SwitchCounts
   }
   deriving stock (Eq, Show)
 
--- | What has been counted of a switch's connection; for any thread.
+-- | The counts of a switch's connection; for any thread.
 switchCounts :: Switch -> IO SwitchCounts
 switchCounts switch = SwitchCounts <$> at WordPacketIns <*> at WordMessages <*> at WordUndecodable <*> at WordDropped <*> at WordSent
   where
@@ -288,8 +291,8 @@ withFrame switch use = do
   use (intPtrToPtr (IntPtr at)) n
 {-# INLINE withFrame #-}
 
--- | How many bytes that have come already follow the frame that is being handled: a handler may look at what comes next, such
--- as to prefetch. They are not checked: they may be the beginning of a frame, or none.
+-- | The number of bytes that have come already and follow the frame that is being handled: a handler may look at what
+-- comes next, such as to prefetch. They are not checked: they may be the beginning of a frame, or none.
 --
 -- [Cost]: a load.
 -- [Threads]: the owner.
@@ -407,7 +410,7 @@ emit switch xid message = case encode (infoVersion (switchInfo switch)) xid mess
   Left e -> pure (Left e)
   Right bytes -> Right <$> emitBytes switch bytes
 
--- | What became of a message for a switch.
+-- | The result of sending a message to a switch.
 data SendResult
   = -- | It is in the mailbox, and will be sent in order.
     Sent
@@ -421,8 +424,9 @@ data SendResult
     Unsendable !EncodeError
   deriving stock (Eq, Show)
 
--- | Send a message with this transaction number: 0 for one without an answer, up to 0xfff for one whose answer comes as a message. An
--- answer with a larger number is taken for one to a 'Heddle.OpenFlow.Controller.request' that has ended, and dropped.
+-- | Send a message with this transaction number: 0 for one without an answer, up to 0xfff for one whose answer comes
+-- as a message. An answer with a larger number is taken for one to a 'Heddle.OpenFlow.Controller.request' that has
+-- ended, and dropped.
 --
 -- [Cost]: encoding, a compare-and-set, and a wake-up of the owner.
 -- [Blocks]: never.

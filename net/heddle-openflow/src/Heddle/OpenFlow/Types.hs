@@ -143,7 +143,7 @@ port16, port32 :: Codec PortNo PortNo
 port16 = checked (Right . portFrom16) (\p -> maybe (Left ("port " ++ show p ++ " in 16 bits")) Right (portTo16 p)) word16
 port32 = mapped PortNo portWord word32
 
--- | What only 1.3 has, and what is read for it in 1.0.
+-- | Values of what only 1.3 has, as they are read in 1.0.
 since13 :: Version -> a -> Codec s a -> Codec s a
 since13 version none codec = case version of
   OF10 -> pure none

@@ -198,7 +198,7 @@ putBig n w = Put n (\p -> mapM_ (\i -> pokeByteOff p i (fromIntegral (w `shiftR`
 putZeros :: Int -> Put
 putZeros n = Put n (\p -> fillBytes p 0 n)
 
--- | What stands before a length of 16 bits, the length, and the rest; the length counts this many bytes more than the rest.
+-- | A prefix, a length of 16 bits, and the rest; the length counts this many bytes more than the rest.
 putSized :: Put -> Int -> Put -> Put
 putSized before more = \case
   Refused e -> Refused e
