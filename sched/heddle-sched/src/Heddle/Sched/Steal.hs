@@ -55,10 +55,13 @@ stealLoop w affinity look = go (0 :: Int) (0 :: Int) probes
                   go again (napped + 1) 4
     allTasks = do
       Workers {workersAll = workers, workersMany = many} <- readRef (poolWorkers (workerPool w))
-      sum <$> mapM (of' workers) [0 .. many - 1]
-    of' workers i = do
-      victim <- readEntry workers i
-      if workerId victim == workerId w then pure 0 else taskCount victim
+      -- Without a list of them: there may be hundreds, and it is asked at each turn.
+      let from !acc i
+            | i == many = pure acc
+            | otherwise = do
+              victim <- readEntry workers i
+              if workerId victim == workerId w then from acc (i + 1) else taskCount victim >>= \n -> from (acc + n) (i + 1)
+      from 0 (0 :: Int)
 
 -- | How often an idle worker probes all others before it parks, about 0.1 ms; how often it repeats
 -- that while others have tasks of more than two microseconds; and how many naps it takes while
