@@ -7,6 +7,7 @@ import Control.Monad (forM, forM_, replicateM)
 import Heddle.Par
 import Heddle.Par.IO qualified as ParIO
 import Heddle.Par.MonadPar qualified as MonadPar
+import SafeUse qualified
 import Test.QuickCheck (Property, forAll, generate, ioProperty, suchThat, (===))
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
@@ -28,8 +29,15 @@ tests =
       testCase "100 threads run at once" manyCallers,
       testCase "parMapReduce covers every range" ranges,
       testCase "leftmost does not begin what it does not need" leftmostLazy,
-      testCase "programs for monad-par" monadPar
+      testCase "programs for monad-par" monadPar,
+      testCase "aSafeModuleCouldNotImportThem" fromSafeModule
     ]
+
+fromSafeModule :: IO ()
+fromSafeModule = do
+  SafeUse.total 100 @?= 5050
+  SafeUse.totalSparked 100 @?= 5050
+  SafeUse.totalIO 100 >>= (@?= 5050)
 
 runsPure :: Tree -> Property
 runsPure t = ioProperty $ do

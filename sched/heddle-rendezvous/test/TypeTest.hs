@@ -7,21 +7,22 @@ import Control.Monad (forM_)
 import Data.List (isInfixOf)
 import Heddle.Rendezvous (Uncaught (..))
 import Mistyped qualified
+import SafeUse qualified
 import Test.Tasty (TestTree, testGroup)
-import Test.Tasty.HUnit (Assertion, assertBool, assertFailure, testCase)
+import Test.Tasty.HUnit (Assertion, assertBool, assertFailure, testCase, (@?=))
 import Welltyped qualified
 
 tests :: TestTree
 tests =
-  testGroup
-    "types"
-    [ testGroup
-        name
-        [ testCase "is refused" (refused reasons mistyped),
-          testCase "its twin runs" welltyped
-        ]
-      | (name, reasons, mistyped, welltyped) <- programs
-    ]
+  testGroup "types" $
+    testCase "aSafeModuleCouldNotImportIt" (SafeUse.squares 10 @?= [i * i | i <- [1 .. 10]]) :
+      [ testGroup
+          name
+          [ testCase "is refused" (refused reasons mistyped),
+            testCase "its twin runs" welltyped
+          ]
+        | (name, reasons, mistyped, welltyped) <- programs
+      ]
 
 -- | Each with what the compiler must mention.
 programs :: [(String, [String], Assertion, Assertion)]

@@ -1,4 +1,7 @@
 {-# LANGUAGE RankNTypes #-}
+-- Pure: 'runPar' is for all @s@, so no IVar leaves its run, and nominal roles keep 'Data.Coerce.coerce' from it; what a task
+-- may do beyond that has the type 'Heddle.Par.IO.ParIO'.
+{-# LANGUAGE Trustworthy #-}
 
 -- |
 -- Module      : Heddle.Par

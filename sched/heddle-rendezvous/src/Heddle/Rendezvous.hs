@@ -1,3 +1,7 @@
+-- Nothing here breaks the types or the purity of Safe Haskell: 'runDet' is pure because every branch has its own type,
+-- which nominal roles keep 'Data.Coerce.coerce' from changing, and effects need a 'World', which 'runDetIO' alone gives.
+{-# LANGUAGE Trustworthy #-}
+
 -- |
 -- Module      : Heddle.Rendezvous
 -- Description : Deterministic multi-way rendezvous
@@ -21,6 +25,14 @@
 -- leaves its channels, so no branch waits for it: a writer without readers goes on, and a
 -- reader whose writer has ended gets 'WriterEnded'. A branch that throws poisons its channels
 -- permanently.
+--
+-- 'Chan' and 'newChan' are also names of "Control.Concurrent". A module that needs both imports that with a list of names
+-- (@import Control.Concurrent (forkIO)@), or this one qualified: @import Heddle.Rendezvous qualified as Rendezvous@.
+--
+-- A branch written as a lambda needs no annotation where the grant's type is known: GHC reads 'Given' off it. A branch
+-- that is a function with a name of its own needs a signature with the ends' types, as in
+-- @squarer :: In t Int -> Out t Int -> Det t ()@, since the grant does not follow from what is given for it. The type
+-- of a channel's elements can be given where it is made: @newChan \@_ \@Int \"c\"@.
 --
 -- Cost: about 20 ns for each member of a step; no thread is woken.
 -- Owner: a run owns its branches and channels; the type @s@ keeps each end in its branch.

@@ -1,3 +1,6 @@
+-- Everything with effects is in IO or 'ParIO'.
+{-# LANGUAGE Trustworthy #-}
+
 -- |
 -- Module      : Heddle.Par.IO
 -- Description : Parallel tasks with effects, and sound exceptions

@@ -1,3 +1,6 @@
+-- Everything is in IO.
+{-# LANGUAGE Trustworthy #-}
+
 -- |
 -- Module      : Heddle.Par.Semaphore
 -- Description : Semaphores that never wait

@@ -1,4 +1,6 @@
 {-# LANGUAGE GeneralizedNewtypeDeriving #-}
+-- As in the parallel library: 'Eval' has no effects but sparks.
+{-# LANGUAGE Trustworthy #-}
 
 -- |
 -- Module      : Heddle.Par.Strategies
