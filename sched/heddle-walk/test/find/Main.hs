@@ -14,6 +14,7 @@ import GoldenTest (goldenTests)
 import Heddle.Walk.Find (findAs)
 import PartsTest (partsTests)
 import RandomTest (randomTests)
+import StartsTest (startsTests)
 import System.Environment (setEnv)
 import System.Exit (exitWith)
 import System.Posix.Env.ByteString (getArgs)
@@ -35,4 +36,4 @@ main =
       setLocaleEncoding char8
       -- One at a time: the dates change the zone of the process.
       setEnv "TASTY_NUM_THREADS" "1"
-      defaultMain (testGroup "find" [partsTests, dateTests, badTests, goldenTests, randomTests])
+      defaultMain (testGroup "find" [partsTests, dateTests, badTests, goldenTests, startsTests, randomTests])

@@ -26,9 +26,8 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
 import Data.Maybe (fromMaybe, isJust)
-import Heddle.Prim.Errno (errnoOf, pattern EBADF, pattern EISDIR)
-import Heddle.Prim.Exception (Exception (..), IOException, bracket, try, trySync)
-import Heddle.Prim.File (readOnlyWaiting)
+import Heddle.Prim.Errno (pattern EBADF)
+import Heddle.Prim.Exception (Exception (..), IOException, try, trySync)
 import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
 import Heddle.Walk.Find.Internal.Accounts (learnMounts, mountsProblem, newAccounts)
 import Heddle.Walk.Find.Internal.Compile
@@ -37,13 +36,14 @@ import Heddle.Walk.Find.Internal.Parser
 import Heddle.Walk.Find.Internal.Programs (finishPrograms, newPrograms)
 import Heddle.Walk.Find.Internal.Render
 import Heddle.Walk.Find.Internal.Settings
+import Heddle.Walk.Find.Internal.Starts (Starts (..), startsFailed, withStarts)
 import Heddle.Walk.Find.Internal.Syntax
 import Heddle.Walk.Find.Internal.System
 import Heddle.Walk.Internal.Engine
 import Heddle.Walk.Internal.Options
 import System.Exit (ExitCode (..))
 import System.Posix.Env.ByteString (getEnv)
-import System.Posix.IO.ByteString (closeFd, stdInput, stdOutput)
+import System.Posix.IO.ByteString (stdInput, stdOutput)
 import System.Posix.Terminal (queryTerminal)
 
 -- | Run @heddle find@ with these words, the bytes as the kernel passed them.
@@ -78,48 +78,17 @@ findAs program arguments = do
       writeText 1 text >>= \case
         Right () -> pure ExitSuccess
         Left e -> ExitFailure 1 <$ complain program (Char8.pack "write error: " <> errnoText e)
-    Right command ->
-      startingPoints command >>= \case
+    Right command@(Command roots expr chosen) ->
+      withStarts chosen roots (or [execAsk spec | Exec spec <- actions expr]) $ \case
         Left message -> ExitFailure 1 <$ complain program message
-        Right (roots, complaints) -> do
-          mapM_ (complain program) complaints
-          ok <- runCommand command roots
-          pure (if ok && null complaints then ExitSuccess else ExitFailure 1)
-
--- Where to start, and what is wrong with some of them.
-startingPoints :: Command -> IO (Either ByteString ([ByteString], [ByteString]))
-startingPoints command = case setStartsFrom (commandSettings command) of
-  Nothing -> pure (Right (if null (commandRoots command) then [Char8.pack "."] else commandRoots command, []))
-  Just file -> do
-    contents <- try (if file == Char8.pack "-" then readText stdInput else readWhole file)
-    pure $ case contents of
-      Left (e :: IOException)
-        | isOpenError e -> Left (Bytes.concat [Char8.pack "cannot open ", quote file, Char8.pack " for reading: ", reason e])
-        | otherwise -> Left (Bytes.concat [quote (shown file), Char8.pack ": read error: ", reason e])
-      Right text ->
-        let names = splitNames text
-         in Right
-              ( filter (not . Bytes.null) names,
-                [ Bytes.concat [quote (shown file), Char8.pack ":", Char8.pack (show i), Char8.pack ": invalid zero-length file name"]
-                  | (i, name) <- zip [1 :: Int ..] names,
-                    Bytes.null name
-                ]
-              )
-  where
-    reason e = maybe (Char8.pack "Input/output error") errnoText (errnoOf e)
-    isOpenError e = errnoOf e /= Just EISDIR
-    shown file = if file == Char8.pack "-" then Char8.pack "(standard input)" else file
-    readWhole file = bracket (openNamed file readOnlyWaiting) closeFd readText
-    -- A NUL ends a name; the last one may lack it.
-    splitNames text
-      | Bytes.null text = []
-      | otherwise = name : splitNames (Bytes.drop 1 rest)
-      where
-        (name, rest) = Char8.break (== '\0') text
+        Right starts -> do
+          ok <- runCommand command starts
+          failed <- startsFailed starts
+          pure (if ok && not failed then ExitSuccess else ExitFailure 1)
 
 -- The walk itself.
-runCommand :: Command -> [ByteString] -> IO Bool
-runCommand (Command _ expr chosen) roots = do
+runCommand :: Command -> Starts -> IO Bool
+runCommand (Command _ expr chosen) starts = do
   processors <- getProcessors
   let program = setProgram chosen
       found = actions expr
@@ -195,6 +164,10 @@ runCommand (Command _ expr chosen) roots = do
   where
     -- What it throws: memory is short, or the directories above an entry are gone.
     walkWith options visitor =
-      try (runWalk options roots visitor) >>= \case
+      try (walkFrom starts) >>= \case
         Left (e :: IOException) -> pure (Left (Char8.pack (displayException e)))
         Right ended -> pure (Right ended)
+      where
+        walkFrom = \case
+          Given roots -> runWalk options roots visitor
+          Reading next _ -> runWalkFrom options next visitor

@@ -16,17 +16,18 @@
 -- Owner: the caller of 'runWalk'; nothing outlives the call.
 module Heddle.Walk.Internal.Engine
   ( runWalk,
+    runWalkFrom,
     WalkResult (..),
   )
 where
 
 import Control.Monad (unless, void, when)
-import Data.Bits (countTrailingZeros, unsafeShiftR, xor, (.&.), (.|.))
+import Data.Bits ((.|.))
 import Data.ByteString qualified as ByteString
 import Data.ByteString.Short (ShortByteString)
 import Data.ByteString.Short qualified as Short
 import Data.ByteString.Short.Internal qualified as Short (createFromPtr)
-import Data.Word (Word16, Word64, Word8)
+import Data.Word (Word8)
 import Foreign.Ptr (Ptr, plusPtr)
 import Foreign.Storable (peekByteOff, pokeByteOff)
 import Heddle.Par.IO (ParIO, forkStolen, liftIO, runParIO, workerIndex)
@@ -36,6 +37,7 @@ import Heddle.Prim.Errno (Errno (..), pattern ELOOP, pattern ENOENT)
 import Heddle.Prim.Exception (bracket, catchSync)
 import Heddle.Walk.Internal.Cursor
 import Heddle.Walk.Internal.Directory
+import Heddle.Walk.Internal.Dirent (directoryKind, entrySize, entryType, isDot, linkKind, nameLength, namePointer)
 import Heddle.Walk.Internal.Entry
 import Heddle.Walk.Internal.Options
 import Heddle.Walk.Internal.Output
@@ -63,22 +65,51 @@ data WalkResult = WalkResult
 -- The walk has ended by then, and holds nothing.
 -- [Threads]: any; visitors run on several at once.
 runWalk :: WalkOptions -> [RawPath] -> Visitor -> IO WalkResult
-runWalk options roots visitor =
+runWalk options roots = walking options $ \walk -> runParIO $ do
+  (w, r) <- start walk End roots
+  liftIO (dropReserve (workerRope w) r >> finishPort (workerRope w))
+
+-- | As 'runWalk', with starting points that become known little by little: a few at a time, none at the
+-- end. All of them have been walked, and everything they have caused is written, before more are asked for.
+--
+-- [Cost]: as 'runWalk', and a run of the pool each time that it asks.
+-- [Blocks]: as 'runWalk', and as the question does.
+-- [Throws]: as 'runWalk', and what the question throws.
+-- [Threads]: as 'runWalk'; the calling thread asks, while nothing else runs.
+runWalkFrom :: WalkOptions -> IO [RawPath] -> Visitor -> IO WalkResult
+runWalkFrom options more = walking options (`go` End)
+  where
+    go walk s =
+      more >>= \case
+        [] -> finish walk s
+        roots -> do
+          s' <- runParIO (start walk s roots >>= \(w, r) -> liftIO (dropReserve (workerRope w) r >> parkSegment (workerRope w)))
+          flushWorkers walk
+          drainParked (walkOut walk) s'
+          over <- (||) <$> stopped walk <*> isCut (walkOut walk)
+          if over then finish walk s' else go walk s'
+    finish walk s = runParIO $ do
+      w <- workerIndex >>= liftIO . workerAt walk
+      liftIO (takeSegment (workerRope w) s >> finishPort (workerRope w))
+
+walking :: WalkOptions -> (Walk -> IO ()) -> Visitor -> IO WalkResult
+walking options act visitor =
   bracket (newWalk options visitor) closeWalk $ \walk -> do
-    runParIO (start walk roots)
-    unless (walkOrder options == Sorted) (flushWorkers walk)
+    act walk
+    flushWorkers walk
     WalkResult <$> foundIn (walkOut walk) <*> hasFailed (walkOut walk) <*> writeProblem (walkOut walk)
 
 -- Starting points ------------------------------------------------------------
 
-start :: Walk -> [RawPath] -> ParIO ()
-start walk roots = do
+-- Walk from these, going on with a segment if one was left; the worker at the end, and its reserve.
+start :: Walk -> Link -> [RawPath] -> ParIO (Worker, Link)
+start walk s roots = do
   w <- workerIndex >>= liftIO . workerAt walk
-  top <- liftIO newTop
+  top <- liftIO (takeSegment (workerRope w) s >> newTop)
   go top w End roots
   where
     go top w r = \case
-      [] -> liftIO (dropReserve (workerRope w) r >> finishPort (workerRope w))
+      [] -> pure (w, r)
       root : more -> do
         child <- liftIO (visitRoot walk w top root)
         case child of
@@ -376,7 +407,7 @@ nameIn block at = do
   let p = bufferPtr block `plusPtr` at
   size <- entrySize p
   n <- nameLength p size
-  name <- Short.createFromPtr (p `plusPtr` nameOffset) n
+  name <- Short.createFromPtr (namePointer p) n
   keepAlive block
   pure (name, at + size)
 
@@ -467,9 +498,9 @@ visitEntry walk w dir = \p size -> do
     else do
       n <- nameLength p size
       inode <- peekByteOff p 0
-      kind <- peekByteOff p kindOffset
-      let name = p `plusPtr` nameOffset
-          kind' = if distrust then 0 else fromIntegral (kind :: Word8)
+      kind <- entryType p
+      let name = namePointer p
+          kind' = if distrust then 0 else kind
       writePtr c fieldName name
       writePtr c fieldTail name
       writeField c fieldNameLength n
@@ -535,43 +566,6 @@ resolve walk w dir = do
 
 followFlag :: Walk -> Int
 followFlag walk = if walkFollow (walkOptions walk) == FollowAll then 1 else 0
-
--- The kernel's struct linux_dirent64.
-kindOffset, nameOffset, sizeOffset :: Int
-sizeOffset = 16
-kindOffset = 18
-nameOffset = 19
-
-directoryKind, linkKind :: Int
-directoryKind = 4
-linkKind = 10
-
-entrySize :: Ptr Word8 -> IO Int
-entrySize p = do
-  n <- peekByteOff p sizeOffset
-  pure $! fromIntegral (n :: Word16)
-{-# INLINE entrySize #-}
-
-isDot :: Ptr Word8 -> IO Bool
-isDot p = do
-  a <- peekByteOff p nameOffset
-  if a /= (46 :: Word8)
-    then pure False
-    else do
-      b <- peekByteOff p (nameOffset + 1)
-      d <- peekByteOff p (nameOffset + 2)
-      pure (b == (0 :: Word8) || (b == 46 && d == (0 :: Word8)))
-{-# INLINE isDot #-}
-
--- The NUL is in an entry's last eight bytes, of which in the shortest entries three are the
--- header's; what follows the NUL is not defined.
-nameLength :: Ptr Word8 -> Int -> IO Int
-nameLength p size = do
-  end <- peekByteOff p (size - 8)
-  let word = if size == 24 then end .|. 0xFFFFFF else end :: Word64
-      zeros = (word - 0x0101010101010101) .&. (word `xor` 0xFFFFFFFFFFFFFFFF) .&. 0x8080808080808080
-  pure $! size - 8 + countTrailingZeros zeros `unsafeShiftR` 3 - nameOffset
-{-# INLINE nameLength #-}
 
 -- Note [How a directory is walked]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~

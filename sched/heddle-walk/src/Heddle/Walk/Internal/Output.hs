@@ -54,6 +54,7 @@ module Heddle.Walk.Internal.Output
     resumeStolen,
     takeSegment,
     parkSegment,
+    drainParked,
   )
 where
 
@@ -600,6 +601,14 @@ parkSegment p
     readField (ropeCursor p) fieldOutUsed >>= \n -> when (n > 0) (flushRecords p)
     currentSegment p
   | otherwise = pure End
+
+-- | Write what a parked segment holds back, if it is its turn. No worker may run.
+drainParked :: Output -> Link -> IO ()
+drainParked o = \case
+  End -> pure ()
+  Link s -> do
+    state <- atomicRead (segmentWords s) 0
+    when (state == leftmost) (drain o s)
 
 -- Note [Segments]
 -- ~~~~~~~~~~~~~~~

@@ -34,6 +34,7 @@ module Heddle.Walk.Internal.Worker
   )
 where
 
+import Control.Monad (unless)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
 import Data.ByteString.Char8 qualified as Char8
@@ -106,7 +107,7 @@ closeWalk walk = do
 
 -- | In any order: write what the workers still have.
 flushWorkers :: Walk -> IO ()
-flushWorkers walk = eachWorker walk (flushRecords . workerRope)
+flushWorkers walk = unless (walkOrder (walkOptions walk) == Sorted) (eachWorker walk (flushRecords . workerRope))
 
 eachWorker :: Walk -> (Worker -> IO ()) -> IO ()
 eachWorker walk act = do
