@@ -20,7 +20,6 @@ import System.Info (arch, compilerName, fullCompilerVersion)
 import System.Posix.Files (setFileMode)
 import System.Posix.Signals
 import System.Posix.User (getEffectiveUserID)
-import System.Process (StdStream (..))
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 

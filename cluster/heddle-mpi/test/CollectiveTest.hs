@@ -13,7 +13,6 @@ import Data.Vector.Storable (Vector)
 import Data.Vector.Storable qualified as Vector
 import Data.Vector.Storable.Mutable qualified as Mutable
 import Data.Word (Word16)
-import Foreign.Ptr (castPtr)
 import Foreign.Storable (Storable (..))
 import Heddle.MPI
 import Heddle.MPI.Collective
@@ -228,7 +227,7 @@ data Triple = Triple !Double !Int !Bool
 instance Storable Triple where
   sizeOf _ = 24
   alignment _ = 8
-  peek p = Triple <$> peekByteOff p 0 <*> peekByteOff p 8 <*> peekByteOff (castPtr p) 16
+  peek p = Triple <$> peekByteOff p 0 <*> peekByteOff p 8 <*> peekByteOff p 16
   poke p (Triple a b c) = pokeByteOff p 0 a >> pokeByteOff p 8 b >> pokeByteOff p 16 c
 
 instance Element Triple

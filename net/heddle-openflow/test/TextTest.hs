@@ -97,7 +97,7 @@ maskedText = forAll field $ \(f, n, m) ->
       m <- oneof [choose (0, most), pure most, pure 0, (\k -> most - (2 ^ (k :: Int) - 1)) <$> choose (0, fieldBits (fieldInfo f))]
       pure (f, n, m)
     -- Ports have short names where the protocol is known, and long ones where it is not; either is read.
-    context f = [oxm EthType t | t <- [0x800], f `elem` [TcpSrc, UdpDst, SctpDst]] ++ [oxm IpProto p | (g, p) <- [(TcpSrc, 6), (UdpDst, 17), (SctpDst, 132)], f == g]
+    context f = [oxm EthType 0x800 | f `elem` [TcpSrc, UdpDst, SctpDst]] ++ [oxm IpProto p | (g, p) <- [(TcpSrc, 6), (UdpDst, 17), (SctpDst, 132)], f == g]
 
 flagsText :: Property
 flagsText = forAll ((,,) <$> choose (0, 0xfff) <*> choose (0, 0xfff) <*> choose (0, 255)) $ \(n, m, ttl) ->

@@ -167,7 +167,7 @@ delayOf failed
 beginWorker :: Supervised -> Int -> IO (Either String ())
 beginWorker supervised slot = do
   me <- getProcessID
-  fmap (const ()) <$> startedInto supervised enter (superviseStart (supervisedHow supervised) [(workerVariable, show me)] slot)
+  void <$> startedInto supervised enter (superviseStart (supervisedHow supervised) [(workerVariable, show me)] slot)
   where
     enter pid = do
       now <- monotonicNow

@@ -116,11 +116,11 @@ performStepsOr restore abandon failed (Steps m) = go (m (pure . Done))
             Left e ->
               stageOf under >>= \case
                 Failing _ | not (isAsynchronous e) -> failed e
-                _ -> abandon (mask (\unmask -> finish unmask step)) >> throwIO e
+                _ -> abandon (mask (`finish` step)) >> throwIO e
         Right step@(Computing action k) ->
           try (restore action) >>= \case
             Right x -> go (k x)
             Left e
-              | isAsynchronous e -> abandon (mask (\unmask -> finish unmask step)) >> throwIO e
+              | isAsynchronous e -> abandon (mask (`finish` step)) >> throwIO e
               | otherwise -> failed e
 {-# INLINE performStepsOr #-}

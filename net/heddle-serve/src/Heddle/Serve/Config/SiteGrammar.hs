@@ -160,7 +160,7 @@ routeCodec =
       found -> Left found
     problems at route =
       [Problem at ("a route has one of files, cgi, fastcgi, scgi, proxy, redirect, respond, rewrite and try-files" ++ (if null kinds then "" else ", and this has " ++ unwords kinds)) | length kinds /= 1]
-        ++ [Problem (writtenAt size) "'max-body' belongs to a route with cgi, fastcgi, scgi or proxy; others take no body" | Just size <- [routeMaxBody route], length kinds == 1, all (`notElem` ["cgi", "fastcgi", "scgi", "proxy"]) kinds]
+        ++ [Problem (writtenAt size) "'max-body' belongs to a route with cgi, fastcgi, scgi or proxy; others take no body" | length kinds == 1, all (`notElem` ["cgi", "fastcgi", "scgi", "proxy"]) kinds, Just size <- [routeMaxBody route]]
         ++ [Problem at ("'" ++ name ++ "' belongs to a route with '" ++ kind ++ "'") | length kinds == 1, (name, kind, True) <- parts, kind `notElem` kinds]
       where
         kinds = [name | (name, True) <- [("files", isJust (routeFiles route)), ("cgi", isJust (routeCgi route)), ("fastcgi", filled routeFastCgi), ("scgi", filled routeScgi), ("proxy", filled routeProxy), ("redirect", isJust (routeRedirect route)), ("respond", isJust (routeRespond route)), ("rewrite", isJust (routeRewrite route)), ("try-files", filled routeTryFiles)]]

@@ -77,15 +77,9 @@ sameFile a b = (\x y -> either (const False) (uncurry (==)) ((,) <$> x <*> y)) <
   where
     identity fd = either (\(e :: IOException) -> Left e) (\s -> Right (deviceID s, fileID s)) <$> try (getFdStatus fd)
 
--- What has been read.
-data Unread = Unread
-  { -- | How many names came before.
-    unreadBefore :: !Int,
-    -- | The begun name's pieces, without a NUL, the last one first.
-    unreadBegun :: ![ByteString],
-    -- | What comes after these.
-    unreadText :: !ByteString
-  }
+-- What has been read: how many names came before, the pieces of the name that has begun (without a NUL, the last one first), and
+-- what comes after these.
+data Unread = Unread !Int ![ByteString] !ByteString
 
 namesFrom :: ByteString -> Fd -> ByteString -> IO Starts
 namesFrom program fd file = do
