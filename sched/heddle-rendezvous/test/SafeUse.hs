@@ -12,6 +12,6 @@ squares n = runDet $ do
   numbers <- newChan "numbers"
   results <- newChan "results"
   par $
-    branch (Just (inp results)) (maybe (pure []) (\i -> replicateM n (recv i)))
-      <* branch (out numbers) (\o -> forM_ [1 .. n] (send o))
+    branch (Just (inp results)) (maybe (pure []) (replicateM n . recv))
+      <* branch (out numbers) (forM_ [1 .. n] . send)
       <* branch [(inp numbers, out results)] (mapM_ (\(i, o) -> forM_ [1 .. n] (\_ -> recv i >>= \x -> send o (x * x))))

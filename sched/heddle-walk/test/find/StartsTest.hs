@@ -67,7 +67,7 @@ startsTests =
           ended <- shell tree "printf 'a/1\\0\\0none\\0\\0\\0a/2\\0\\0b/1' | $FIND --ordered -files0-from - 2>&1"
           ended
             @?= Outcome
-              ( utf8 . concatMap (++ "\n") $
+              ( utf8 . unlines $
                   ["a/1", complaint ++ "2" ++ empty, "find: ‘none’: No such file or directory", complaint ++ "4" ++ empty]
                     ++ [complaint ++ "5" ++ empty, "a/2", complaint ++ "7" ++ empty, "b/1"]
               )
