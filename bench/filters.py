@@ -25,6 +25,7 @@ STAGES = [
     ("select-numbered", 'select row having "Error" numbered', ["grep", "-n", "-F", "Error"]),
     ("select-text", 'select "Error"', ["grep", "-o", "-F", "Error"]),
     ("select-word", "select word", None),
+    ("select-last-rows", 'select last 100000 row having "Error"', None),
     ("prepend", 'foreach row then prepend "> " end', ["sed", "s/^/> /"]),
     ("append", 'foreach row then append "--\\n" end', None),
     ("foreach-having", 'foreach row having "Error" then upper end', None),

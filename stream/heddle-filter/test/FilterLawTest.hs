@@ -88,11 +88,13 @@ instances = \case
     inStage (Or (Having s t) (Having s u))
   CountOfSelected -> oneof [(\s -> select s :> Count Row) <$> normalRows, (\s -> Fields [FieldRange 1 Nothing] Nothing " " :> select s :> Count Row) <$> (normalRows `suchThat` isNoConjunction)]
   SelectedTwice -> select <$> ((And <$> normalRows <*> normalRows) `suchThat` isNormal)
-  FirstOfSelected -> do
-    n <- chooseInt (0, 3)
-    s <- normalRows `suchThat` (/= Row)
-    elements [select (First n s), ForEach (First n s) (Number ":") Suppress]
+  FirstOfSelected -> ofSelected First
+  LastOfSelected -> ofSelected Last
   where
+    ofSelected some = do
+      n <- chooseInt (0, 3)
+      s <- normalRows `suchThat` (/= Row)
+      elements [select (some n s), ForEach (some n s) (Number ":") Suppress]
     inStage s = elements [Count s, select s, ForEach s (Prepend "<") (Append "]")]
     select s = If s Identity Suppress
     normal = fst . rewriteSplitter <$> (chooseInt (0, 3) >>= splitters)

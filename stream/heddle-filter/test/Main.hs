@@ -8,6 +8,7 @@ import FilterLawTest qualified
 import FilterPipeTest qualified
 import FilterPlanTest qualified
 import FilterRegressionTest qualified
+import FilterRowsTest qualified
 import FilterTest qualified
 import LanguageTest qualified
 import System.Environment (setEnv)
@@ -20,5 +21,5 @@ main = do
   defaultMain . localOption (mkTimeout 600000000) $
     testGroup
       "heddle-filter"
-      [ testGroup "Heddle.Filter" [FilterTest.tests, FilterLawTest.tests, FilterPlanTest.tests, FilterCommandTest.tests, FilterFailureTest.tests, FilterKillTest.tests, FilterRegressionTest.tests, LanguageTest.tests, FilterPipeTest.tests]
+      [ testGroup "Heddle.Filter" [FilterTest.tests, FilterLawTest.tests, FilterPlanTest.tests, FilterCommandTest.tests, FilterFailureTest.tests, FilterKillTest.tests, FilterRegressionTest.tests, FilterRowsTest.tests, LanguageTest.tests, FilterPipeTest.tests]
       ]

@@ -32,6 +32,7 @@ import Heddle.Bytes.Search.Block (bestLevel, countLinesAt, findByteAt, lineEnd, 
 import Heddle.Filter.Internal.Lowering
 import Heddle.Filter.Internal.Machine
 import Heddle.Filter.Internal.Plan
+import Heddle.Filter.Internal.Sieve (Candidate (..), nextCandidate)
 import Heddle.Filter.Internal.Types
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 
@@ -117,15 +118,21 @@ newRows search = do
         where
           go from = when (from < size) $ do
             next <- findIn p from size
-            ok <- visit from next 0
+            ok <- visit False from next 0
             when ok (go next)
+      bySieve sieve numbered p size visit = go 0
+        where
+          go from =
+            nextCandidate sieve p size from numbered >>= \case
+              None -> pure ()
+              Candidate certain start next skipped -> visit certain start next skipped >>= \ok -> when ok (go next)
       -- The candidates that match.
       passing pattern' candidates numbered p size visit = do
         between <- newRef 0
-        candidates numbered p size $ \start next skipped -> do
+        candidates numbered p size $ \certain start next skipped -> do
           ended <- if next > start then lastIsNewline p next else pure False
           let stop = if ended then next - 1 else next
-          ok <- testRegex (patternRegex pattern') (p `plusPtr` start) (stop - start)
+          ok <- if certain then pure True else testRegex (patternRegex pattern') (p `plusPtr` start) (stop - start)
           before <- (+ skipped) <$> readRef between
           if ok
             then writeRef between 0 >> visit start next before
@@ -139,7 +146,10 @@ newRows search = do
       let needle = needleFor rule texts
        in Rows (byNeedle needle) (\block -> onBlock block (countLinesAt needle))
     Match pattern' ->
-      let candidates = maybe everyRow byNeedle (patternNeedle pattern')
+      let candidates = case (patternNeedle pattern', patternSieve pattern') of
+            (Just needle, _) -> \numbered p size visit -> byNeedle needle numbered p size (visit False)
+            (_, Just sieve) -> bySieve sieve
+            _ -> everyRow
           rows = passing pattern' candidates
        in Rows rows (counting rows)
   where

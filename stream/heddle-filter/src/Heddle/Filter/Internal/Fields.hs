@@ -7,14 +7,20 @@
 -- Owner: none; pure functions.
 module Heddle.Filter.Internal.Fields
   ( selectFields,
-    oneField,
+    fieldOfEach,
   )
 where
 
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
+import Data.ByteString.Internal (fromForeignPtr, mallocByteString)
 import Data.ByteString.Unsafe qualified as Bytes
+import Data.Word (Word8)
+import Foreign.C.Types (CInt (..))
+import Foreign.ForeignPtr (withForeignPtr)
+import Foreign.Ptr (Ptr, castPtr)
 import Heddle.Filter.Internal.Types
+import Heddle.Prim.Unsafe (unsafeDupable)
 
 -- | @selectFields ranges separator between row@: the fields in these ranges, in this order, with
 -- @between@ between them, and the row's newline. Missing fields are left out. Without a
@@ -29,43 +35,15 @@ selectFields ranges separator between row = Bytes.intercalate between (concatMap
     fields = maybe (filter (not . Bytes.null) (Bytes.splitWith (\b -> b == 0x20 || b == 0x09) text)) (`splitOn` text) separator
     chosen (FieldRange from to) = maybe id (\t -> take (t - from + 1)) to (drop (from - 1) fields)
 
--- | The field of this number, and the row's newline: both are parts of the row, perhaps empty.
+-- | The field of this number of each row, with the row's newline; without a separator as 'selectFields'.
 --
--- [Cost]: linear in the row up to the field's end; nothing is copied.
-oneField :: Int -> Maybe ByteString -> ByteString -> (ByteString, ByteString)
-oneField number separator row = (maybe (blankField number text) (separatedField number text) separator, newline)
-  where
-    (text, newline)
-      | not (Bytes.null row) && Bytes.unsafeLast row == 0x0a = Bytes.splitAt (Bytes.length row - 1) row
-      | otherwise = (row, Bytes.empty)
-
--- The n-th run of bytes that are neither blanks nor tabs.
-blankField :: Int -> ByteString -> ByteString
-blankField number text = skip number 0
-  where
-    end = Bytes.length text
-    blank i = let b = Bytes.unsafeIndex text i in b == 0x20 || b == 0x09
-    skip :: Int -> Int -> ByteString
-    skip n i
-      | i >= end = Bytes.empty
-      | blank i = skip n (i + 1)
-      | otherwise = run n i i
-    run n from i
-      | i < end && not (blank i) = run n from (i + 1)
-      | n == 1 = Bytes.unsafeTake (i - from) (Bytes.unsafeDrop from text)
-      | otherwise = skip (n - 1) i
-
-separatedField :: Int -> ByteString -> ByteString -> ByteString
-separatedField number text separator
-  | Bytes.length separator == 1 = go number text
-  | otherwise = Bytes.concat (take 1 (drop (number - 1) (splitOn separator text)))
-  where
-    byte = Bytes.head separator
-    go n rest = case Bytes.elemIndex byte rest of
-      Nothing -> if n == 1 then rest else Bytes.empty
-      Just i
-        | n == 1 -> Bytes.unsafeTake i rest
-        | otherwise -> go (n - 1) (Bytes.unsafeDrop (i + 1) rest)
+-- [Cost]: linear in the rows; the result takes their room.
+fieldOfEach :: Int -> Maybe Word8 -> ByteString -> ByteString
+fieldOfEach number separator rows = unsafeDupable $ do
+  memory <- mallocByteString (Bytes.length rows)
+  n <- withForeignPtr memory $ \to -> Bytes.unsafeUseAsCStringLen rows $ \(from, size) ->
+    c_field to (castPtr from) size number (maybe (-1) fromIntegral separator)
+  pure (fromForeignPtr memory 0 n)
 
 -- The separator is not empty.
 splitOn :: ByteString -> ByteString -> [ByteString]
@@ -75,3 +53,6 @@ splitOn separator text
     (field, rest)
       | Bytes.null rest -> [field]
       | otherwise -> field : splitOn separator (Bytes.unsafeDrop (Bytes.length separator) rest)
+
+-- Unsafe: computes on the memory of a block.
+foreign import ccall unsafe "heddle_rows_field" c_field :: Ptr Word8 -> Ptr Word8 -> Int -> Int -> CInt -> IO Int

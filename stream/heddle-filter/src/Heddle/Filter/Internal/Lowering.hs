@@ -32,7 +32,7 @@ import Heddle.Filter.Internal.Machine
 import Heddle.Filter.Internal.MemoryBudget
 import Heddle.Filter.Internal.Print (printStage)
 import Heddle.Filter.Internal.SplitterLowering
-import Heddle.Filter.Internal.Tail (lastRows)
+import Heddle.Filter.Internal.Tail (lastRows, lastSections)
 import Heddle.Filter.Internal.Types
 import Heddle.Prim.Atomic (modifyRef, newRef, readRef, writeRef)
 
@@ -83,6 +83,7 @@ lowerOne stage around to = case stage of
   a :> b -> lowerOne b env to >>= lowerOne a env
   a :|| b -> lowerOne (a :> b) env to
   If (Last n Row) Identity Suppress -> lastRows n env to
+  If (Last n s) Identity Suppress -> lastSections n s (inside env) to
   If s a b -> conditional s a b env to
   ForEach s a b -> lowerForEach s a b env to
   Count s -> countingSink s env (\n -> push to (Char8.pack (shows n "\n")) >> finish to)
@@ -255,15 +256,50 @@ numbering to = do
   pure (Sink (\piece -> go piece >> readRef wanting) (finish to))
 
 fieldsOf :: [FieldRange] -> Maybe ByteString -> ByteString -> Env -> Sink -> IO Sink
-fieldsOf ranges separator between env to = byRows env row (finish to)
+fieldsOf ranges separator between env to = case ranges of
+  [FieldRange n (Just m)]
+    | n == m,
+      maybe True ((== 1) . Bytes.length) separator ->
+      byBlocks env (fieldOfEach n (Bytes.head <$> separator)) to
+  _ -> byRows env (given . selectFields ranges separator between) (finish to)
   where
-    row = case ranges of
-      -- A part of the row, which need not be copied.
-      [FieldRange n (Just m)] | n == m -> \whole -> let (field, newline) = oneField n separator whole in given field (given newline (pure True))
-      _ -> \whole -> given (selectFields ranges separator between whole) (pure True)
-    given piece next
-      | Bytes.null piece = next
-      | otherwise = push to piece >>= \ok -> if ok then next else pure False
+    given piece = if Bytes.null piece then pure True else push to piece
+
+-- A sink that passes on what becomes of several whole rows; the last may lack its newline.
+byBlocks :: Env -> (ByteString -> ByteString) -> Sink -> IO Sink
+byBlocks env made to = do
+  budget <- newBudget env
+  kept <- newRef []
+  wanting <- newRef True
+  let give block = do
+        let piece = made block
+        ok <- if Bytes.null piece then pure True else push to piece
+        unless ok (writeRef wanting False)
+      -- As much as stays in the cache.
+      blocks text = unless (Bytes.null text) $ do
+        let short = Bytes.unsafeTake (min 32768 (Bytes.length text)) text
+            n = maybe (maybe (Bytes.length text) (+ 1) (Bytes.elemIndex 0x0a text)) (+ 1) (Bytes.elemIndexEnd 0x0a short)
+        give (Bytes.unsafeTake n text)
+        more' <- readRef wanting
+        when more' (blocks (Bytes.unsafeDrop n text))
+      keep piece = unless (Bytes.null piece) (charge budget piece >> modifyRef kept (\pieces -> (piece : pieces, ())))
+      ended earlier = writeRef kept [] >> refund budget (sum (map Bytes.length earlier))
+      go piece = do
+        earlier <- readRef kept
+        case if null earlier then Nothing else Bytes.elemIndex 0x0a piece of
+          Just i -> do
+            ended earlier
+            give (Bytes.concat (reverse (Bytes.unsafeTake (i + 1) piece : earlier)))
+            more' <- readRef wanting
+            when more' (go (Bytes.unsafeDrop (i + 1) piece))
+          Nothing -> do
+            let whole = maybe 0 (+ 1) (Bytes.elemIndexEnd 0x0a piece)
+            blocks (Bytes.unsafeTake whole piece)
+            keep (Bytes.unsafeDrop whole piece)
+  pure . Sink (\piece -> go piece >> readRef wanting) $ do
+    earlier <- readRef kept
+    unless (null earlier) (ended earlier >> give (Bytes.concat (reverse earlier)))
+    finish to
 
 -- A sink that passes on whole rows; the last may lack its newline.
 byRows :: Env -> (ByteString -> IO Bool) -> IO () -> IO Sink

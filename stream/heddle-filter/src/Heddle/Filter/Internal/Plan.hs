@@ -187,5 +187,8 @@ explain stage jobs p =
       Texts rule texts -> unwords' (map quoted texts) ++ (if rule == IgnoreAsciiCase then ", whatever the case" else "")
       Match pattern' ->
         "/" ++ Char8.unpack (patternText pattern') ++ "/"
-          ++ maybe "" (\n -> " in rows with " ++ unwords' (map quoted (needleLiterals n)) ++ ", which every match has") (patternNeedle pattern')
+          ++ case (patternNeedle pattern', patternSieve pattern') of
+            (Just needle, _) -> " in rows with " ++ unwords' (map quoted (needleLiterals needle)) ++ ", which every match has"
+            (_, Just _) -> ", after a search for sequences of bytes that every match has"
+            _ -> ""
     unwords' = foldr1 (\a b -> a ++ " or " ++ b)

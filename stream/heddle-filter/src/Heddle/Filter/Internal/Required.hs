@@ -11,6 +11,7 @@
 -- Owner: none; pure functions.
 module Heddle.Filter.Internal.Required
   ( requiredTexts,
+    skipSet,
   )
 where
 
@@ -99,7 +100,7 @@ skipRepeat = \case
   c : rest | c `elem` "*+?" -> skipRepeat rest
   rest -> rest
 
--- Behind a set, whose opening bracket has been read.
+-- | What is behind a set, whose opening bracket has been read.
 skipSet :: String -> String
 skipSet = \case
   '^' : ']' : rest -> closing rest

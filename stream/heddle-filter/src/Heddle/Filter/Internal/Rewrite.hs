@@ -44,6 +44,7 @@ data Law
   | CountOfSelected
   | SelectedTwice
   | FirstOfSelected
+  | LastOfSelected
   deriving stock (Bounded, Enum, Eq, Show)
 
 -- | A law as an equation.
@@ -59,6 +60,7 @@ lawText = \case
   HavingOr -> "s having t or s having u = s having (t or u) where t and u have no empty sections"
   CountOfSelected -> "select s | count row = count s where all sections of s are rows"
   SelectedTwice -> "select (s and t) = select s | select t where all sections are rows"
+  LastOfSelected -> "select last n s = select s | tail n where all sections of s are rows"
   FirstOfSelected -> "select first n s = select s | head n where all sections of s are rows"
 
 -- | A law that was applied, with what it was applied to and the result, both cut after 400
@@ -139,6 +141,13 @@ conditional = \case
       record printStage FirstOfSelected stage (first :> second)
       first' <- conditional first
       sequential first' second
+  stage@(Selection (Last n s))
+    | isRowwise s,
+      s /= Row -> do
+      let (first, second) = (Selection s, Selection (Last n Row))
+      record printStage LastOfSelected stage (first :> second)
+      first' <- conditional first
+      sequential first' second
   -- The branches have not been rewritten yet.
   stage@(If _ a b) | a == b, isPointwise a -> record printStage BothTheSame stage a >> stageNormal a
   stage -> pure stage
@@ -161,6 +170,12 @@ sections = \case
       Bytes.notElem 0x0a between -> do
       let (first, second) = (ForEach s (Number between) Suppress, Selection (First n Row))
       record printStage FirstOfSelected stage (first :> second)
+      sequential first second
+  stage@(ForEach (Last n s) (Number between) Suppress)
+    | isRowwise s,
+      Bytes.notElem 0x0a between -> do
+      let (first, second) = (ForEach s (Number between) Suppress, Selection (Last n Row))
+      record printStage LastOfSelected stage (first :> second)
       sequential first second
   stage -> pure stage
 

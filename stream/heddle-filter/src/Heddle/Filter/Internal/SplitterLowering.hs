@@ -32,6 +32,7 @@ import Heddle.Filter.Internal.Aligned
 import Heddle.Filter.Internal.Machine
 import Heddle.Filter.Internal.MemoryBudget
 import Heddle.Filter.Internal.ReorderBuffer
+import Heddle.Filter.Internal.Sieve (Candidate (..), nextCandidate)
 import Heddle.Filter.Internal.Types
 import Heddle.Prim.Atomic (modifyRef, newRef, readRef, writeRef)
 
@@ -206,8 +207,9 @@ matches p env to = do
         go 0 0 Nothing
       feed piece = do
         begun <- not . null <$> readRef before
-        case patternNeedle p of
-          Just needle | not begun -> sifted needle piece
+        case (patternNeedle p, patternSieve p) of
+          (Just needle, _) | not begun -> sifted needle piece
+          (_, Just sieve) | not begun -> sieved sieve piece
           _ -> rowByRow begun piece
       -- The rows without a text that every match has are not given to the matcher, but passed on together. The piece begins a row.
       sifted needle piece = do
@@ -226,6 +228,19 @@ matches p env to = do
                 whileWanted to (visit (stop + 1) (i + 1) n)
               | n == linesCapacity found = go told
               | otherwise = others (slice told size)
+        go 0
+        whileWanted to (rowByRow False (Bytes.unsafeDrop size piece))
+      -- The same for the rows without what stands together in every match.
+      sieved sieve piece = do
+        let size = maybe 0 (+ 1) (Bytes.elemIndexEnd 0x0a piece)
+            slice start stop = Bytes.unsafeTake (stop - start) (Bytes.unsafeDrop start piece)
+            go told =
+              Bytes.unsafeUseAsCString piece (\address -> nextCandidate sieve (castPtr address) size told False) >>= \case
+                None -> others (slice told size)
+                Candidate _ start next _ -> do
+                  others (slice told start)
+                  row (slice start next) (next - start - 1)
+                  whileWanted to (go next)
         go 0
         whileWanted to (rowByRow False (Bytes.unsafeDrop size piece))
       rowByRow begun piece = unless (Bytes.null piece) $ case Bytes.elemIndex 0x0a piece of

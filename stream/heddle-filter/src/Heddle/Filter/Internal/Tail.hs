@@ -8,16 +8,19 @@
 -- end of the stream. A regular file is read from the newline before its last rows, which is
 -- found by reading blocks backwards.
 --
--- Cost: counting the newlines of the input, and a step for each block.
+-- Other sections are kept in the same way, with the places where they begin.
+--
+-- Cost: counting the newlines of the input, and a step for each block; for other sections a step for each.
 -- Owner: the thread that runs the machine.
 module Heddle.Filter.Internal.Tail
   ( lastRows,
+    lastSections,
     leadingTail,
     beforeLastRows,
   )
 where
 
-import Control.Monad (unless, void)
+import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Unsafe qualified as Bytes
@@ -32,6 +35,7 @@ import Heddle.Bytes.Search.Block (bestLevel, countByteAt, findByteEndAt)
 import Heddle.Filter.Internal.Batch
 import Heddle.Filter.Internal.Exception (TooLong (..))
 import Heddle.Filter.Internal.Machine
+import Heddle.Filter.Internal.SplitterLowering (lowerSplitter)
 import Heddle.Filter.Internal.Types
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 import Heddle.Prim.Exception
@@ -76,6 +80,63 @@ lastRows n env to
       writeRef ref (Kept Seq.empty 0 0)
       give blocks
       finish to
+
+-- Blocks of a text, and where the first of them begins in it.
+data Text = Text !(Seq ByteString) !Int
+
+-- | The last true sections of a splitter, and nothing else: what is between them is not kept.
+--
+-- [Cost]: a copy of the true sections; in memory, the last ones and 60 bytes for each.
+-- [Throws]: 'TooLong' if they take more than the machine's limit.
+lastSections :: Int -> Splitter -> Env -> Sink -> IO Sink
+lastSections n splitter env to
+  | n <= 0 = pure (Sink (\_ -> pure False) (finish to))
+  | otherwise = do
+    -- The bytes of all true sections count as one text: where the last ones begin in it, the blocks of it that are still
+    -- needed, where these begin, and where the text ends.
+    starts <- newRef Seq.empty
+    kept <- newRef (Text Seq.empty 0)
+    size <- newRef (0 :: Int)
+    inTrue <- newRef False
+    batch <- newBatch (\piece -> True <$ (readRef kept >>= \(Text blocks from) -> writeRef kept $! Text (blocks |> piece) from))
+    let forget from text@(Text blocks at) = case blocks of
+          oldest :<| others | at + Bytes.length oldest <= from -> forget from (Text others (at + Bytes.length oldest))
+          _ -> text
+        first =
+          readRef starts >>= \case
+            from :<| _ -> pure from
+            Empty -> readRef size
+        give = \case
+          piece :<| others -> (if Bytes.null piece then pure True else push to piece) >>= \ok -> if ok then give others else pure ()
+          Empty -> pure ()
+    lowerSplitter splitter env $
+      Sections
+        { begin = \label -> do
+            writeRef inTrue label
+            when label $ do
+              here <- readRef size
+              known <- (|> here) <$> readRef starts
+              writeRef starts $! if Seq.length known > n then Seq.drop 1 known else known
+              from <- first
+              readRef kept >>= \text -> writeRef kept $! forget from text,
+          more = \piece -> do
+            label <- readRef inTrue
+            when label $ do
+              _ <- append batch piece
+              end' <- (+ Bytes.length piece) <$> readRef size
+              writeRef size $! end'
+              from <- first
+              when (end' - from > envLimit env) (throwIO (TooLong (envStage env) (envLimit env))),
+          end = pure (),
+          rest = \_ -> pure (),
+          wantsMore = pure True,
+          over = do
+            _ <- passOn batch
+            from <- first
+            Text blocks at <- forget from <$> readRef kept
+            give (Seq.adjust' (Bytes.drop (from - at)) 0 blocks)
+            finish to
+        }
 
 -- Drop the oldest blocks while the others have a newline before the last rows.
 withoutOld :: Int -> Kept -> Kept

@@ -18,6 +18,7 @@ module Heddle.Filter.Internal.Types
     patternCase,
     patternRegex,
     patternNeedle,
+    patternSieve,
     newPattern,
 
     -- * Sets of bytes
@@ -57,6 +58,7 @@ import Heddle.Bytes.Regex (Regex, compileRegex, extendedDialect)
 import Heddle.Bytes.Search (CaseRule (..), Needle, newNeedles)
 import Heddle.Filter.Internal.Escapes (meaninglessEscape)
 import Heddle.Filter.Internal.Required (requiredTexts)
+import Heddle.Filter.Internal.Sieve (Sieve, newSieve)
 import Heddle.Prim.Unsafe (unsafeDupable)
 
 -- | Divides a stream of bytes into sections, each true or false. The sections cover the whole
@@ -105,7 +107,9 @@ data Pattern = Pattern
     patternText :: !ByteString,
     patternRegex :: !Regex,
     -- | Finds what every match contains, if something is known.
-    patternNeedle :: Maybe Needle
+    patternNeedle :: Maybe Needle,
+    -- | Otherwise finds what stands together in every match, if something is known.
+    patternSieve :: !(Maybe Sieve)
   }
 
 instance Eq Pattern where
@@ -122,8 +126,11 @@ newPattern :: CaseRule -> ByteString -> IO (Either String Pattern)
 newPattern rule text = case meaninglessEscape text of
   Just complaint -> pure (Left complaint)
   Nothing ->
-    either (Left . Char8.unpack) (\regex -> Right (Pattern rule text regex (requiredTexts rule text >>= newNeedles rule)))
-      <$> compileRegex extendedDialect (rule == IgnoreAsciiCase) text
+    compileRegex extendedDialect (rule == IgnoreAsciiCase) text >>= \case
+      Left complaint -> pure (Left (Char8.unpack complaint))
+      Right regex -> case requiredTexts rule text >>= newNeedles rule of
+        Nothing -> Right . Pattern rule text regex Nothing <$> newSieve rule text
+        needle -> pure (Right (Pattern rule text regex needle Nothing))
 
 -- | A set of bytes, and its name.
 data ByteSet = ByteSet !String !ByteString
