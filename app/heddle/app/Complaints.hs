@@ -23,7 +23,7 @@ import System.IO (stderr)
 complainWith :: ByteString -> IO ()
 complainWith text = void (try (Bytes.hPut stderr text) :: IO (Either IOException ()))
 
--- | What an exception says: for one of the system's, what was tried, on what, and the system's answer.
+-- | The text of an exception: for one of the system's, what was tried, on what, and the system's answer.
 whatFailed :: SomeException -> String
 whatFailed e = case fromException e of
   Just io

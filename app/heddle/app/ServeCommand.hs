@@ -179,6 +179,7 @@ run given = case givenAct given of
           | null (givenFile given), nothingAtRoot config -> (Problem onCommandLine (takeWhile (/= '\n') (displayException NothingToServe)) :) <$> checkRest at config
           | otherwise -> ([Problem onCommandLine why | Just why <- [mistake config]] ++) <$> checkConfig at config
         Left problems -> sort . (problems ++) <$> maybe (pure []) (checkRest at) rest
+      -- One that cannot be read has problems, and no notes.
       pure (problems, either (const []) (configNotes at) result)
 
 serve :: Given -> [FilePath] -> Config -> [Problem] -> ServeOptions -> IO ()

@@ -1,6 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | How long bodies may be, by server, host and route.
+-- | Limits on the length of bodies, by server, host and route.
 module BodyLimitTest (tests) where
 
 import Control.Monad (forM_)

@@ -129,7 +129,7 @@ forwarded = testCase "forwardedWasNotRead: --deny refuses the client that a trus
       [ "for=192.0.2.1",
         "for=203.0.113.7, for=192.0.2.1",
         "for=203.0.113.7, for=\"[2001:db9::1]\"",
-        -- Who is unknown is the nearest proxy that is known.
+        -- An unknown client counts as the nearest proxy that is known.
         "for=203.0.113.7, for=unknown",
         "for=203.0.113.7, for=_hidden, for=10.1.1.1",
         "for=203.0.113.7, proto=https",

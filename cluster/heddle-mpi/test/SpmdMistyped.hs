@@ -92,7 +92,7 @@ coercedToPlain = runSpmd commWorld $ do
 effectInside :: IO ()
 effectInside = runSpmd commWorld (putStrLn "" >> pure ())
 
--- | The same as they should have been.
+-- | The programs with the types that they should have had.
 welltyped :: IO ()
 welltyped = do
   runSpmd commWorld $ do

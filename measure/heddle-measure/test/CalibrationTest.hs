@@ -1,4 +1,4 @@
--- | How many runs a sample has.
+-- | The number of runs in a sample.
 module CalibrationTest (tests) where
 
 import Control.Concurrent (threadDelay)

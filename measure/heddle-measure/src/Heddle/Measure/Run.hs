@@ -277,7 +277,7 @@ data Pace
   | -- | A sample has one run.
     Single
 
--- | How long a run takes: the least of five readings of so many runs that the clock is exact enough. A reading is a
+-- | Time of one run: the least of five readings, each of enough runs for the clock to be exact. A reading is a
 -- fortieth of a sample, so on a busy machine some are not interrupted.
 --
 -- [Cost]: five runs, or as many as half a second has room for, and at least one.
@@ -302,7 +302,7 @@ calibrate settings counters (Benchmarkable make free loop alone)
       where
         least field = max 1e-3 (fromIntegral (minimum (map field found)) / fromIntegral n)
 
--- | How many runs last as long as a sample should. Alternatives of about one speed have the same number, which the
+-- | Number of runs that last as long as a sample should. Alternatives of about one speed have the same number, which the
 -- slowest decides: samples of different lengths are interrupted by other programs differently often, and then seem
 -- to differ themselves. About one speed is: at most four times the time, by the wall or of the CPU, where no other program counts.
 numbersOfRuns :: Settings -> Maybe Together -> [(Case, Either String Pace)] -> [(Case, Either String Int)]

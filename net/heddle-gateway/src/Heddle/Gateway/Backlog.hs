@@ -27,7 +27,7 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Exception (SomeException, finally, throwIO, trySync)
 import Heddle.Prim.WaitCell (newWaitCell, park, reset, unpark)
 
--- | What waits for slow clients.
+-- | Content that waits for slow clients.
 data Backlog = Backlog
   { -- | Most bytes for an answer.
     backlogMost :: !Int,

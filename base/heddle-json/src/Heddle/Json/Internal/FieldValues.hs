@@ -71,7 +71,7 @@ putEntry (Entries entries) i (Anything !x) = writeSmallArray entries i (Anything
 -- | For each entry, whether it was set.
 newtype Presence = Presence (MutableByteArray RealWorld)
 
--- | None of so many.
+-- | A record of presence for that number of fields, none of which has been seen.
 --
 -- [Cost]: O(n).
 newPresence :: Int -> IO Presence

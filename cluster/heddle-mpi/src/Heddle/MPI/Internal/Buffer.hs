@@ -168,7 +168,7 @@ class SendBuffer b where
   -- | Lend it for reading.
   lendOut :: b -> IO Lent
 
-  -- | How many of MPI's elements are one element of the memory: more than one if it is lent as bytes.
+  -- | The number of MPI's elements in one element of the memory: more than one if it is lent as bytes.
   unitsEach :: b -> Int
   unitsEach _ = 1
 
