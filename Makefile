@@ -24,6 +24,8 @@ CHECKDIR ?= $(BUILDDIR)-check
 export CABAL_DIR := $(abspath $(BUILDDIR))/cabal
 export CABAL_CONFIG := $(CABAL_DIR)/config
 export LC_ALL := C.UTF-8
+# Two that build in one folder, such as `make serve` and `make test` in two terminals, wait for each other.
+CABAL = flock $(CABAL_CONFIG) cabal
 # cabal.project is for those who have Hackage; this one takes Debian's packages only.
 PROJECT ?= cabal.project.debian
 # With other flags than before, cabal configures every component again, though none is compiled. So .ci/run says AS_CHECKED=yes,
@@ -51,7 +53,7 @@ $(CABAL_CONFIG):
 
 .PHONY: build
 build: $(CABAL_CONFIG) ## build the libraries and programs; programs go to bin/
-	@cabal build $(CABAL_FLAGS) all:libs all:exes
+	@$(CABAL) build $(CABAL_FLAGS) all:libs all:exes
 	@scripts/copy_programs.py $(BUILDDIR)
 
 # The project file has no other package, so neither their libraries nor their tests are asked for.
@@ -59,7 +61,7 @@ build: $(CABAL_CONFIG) ## build the libraries and programs; programs go to bin/
 command: PROJECT = cabal.command.project
 command: $(CABAL_CONFIG) ## install what the heddle command needs, and build that alone: bin/heddle
 	@scripts/setup.sh command
-	@cabal build $(CABAL_FLAGS) exe:heddle
+	@$(CABAL) build $(CABAL_FLAGS) exe:heddle
 	@mkdir -p bin
 	@cp "$$(cabal list-bin $(CABAL_FLAGS) exe:heddle)" bin/heddle.new
 	@mv bin/heddle.new bin/heddle
@@ -121,7 +123,7 @@ RUN_TESTS = scripts/test.py $(if $(TEST_JOBS),--jobs $(TEST_JOBS)) $(if $(P),--p
 
 .PHONY: test
 test: setup $(CABAL_CONFIG) $(if $(SUITE),,build) ## run every test suite, two at once; the summary comes last. One: make test SUITE=io P=pattern
-	@cabal build $(CABAL_FLAGS) $(if $(SUITE),$(TEST),all:tests)
+	@$(CABAL) build $(CABAL_FLAGS) $(if $(SUITE),$(TEST),all:tests)
 	@$(RUN_TESTS) $(if $(SUITE),$(TEST))
 
 # Packages whose suites need no browser: all but the command, the examples and the benchmarks.
@@ -130,7 +132,7 @@ LIBRARIES = $(notdir $(patsubst %/,%,$(wildcard base/*/ sched/*/ measure/*/ net/
 .PHONY: build-libraries
 build-libraries: $(CABAL_CONFIG)
 	@scripts/setup.sh libraries
-	@cabal build $(CABAL_FLAGS) $(addsuffix :tests,$(LIBRARIES))
+	@$(CABAL) build $(CABAL_FLAGS) $(addsuffix :tests,$(LIBRARIES))
 
 .PHONY: test-libraries
 test-libraries: build-libraries ## the suites of the libraries alone; SKIP=heddle-io leaves packages out
@@ -152,7 +154,7 @@ DOCSDIR ?= $(BUILDDIR)/docs
 
 .PHONY: docs
 docs: setup $(CABAL_CONFIG) ## a site of all pages, with the Haddocks and their sources, in dist-newstyle/docs: bin/heddle serve dist-newstyle/docs
-	@cabal haddock $(CABAL_FLAGS) -v1 --haddock-hyperlink-source --haddock-quickjump '--haddock-html-location=https://hackage.haskell.org/package/$$pkg-$$version/docs' $(addprefix lib:,$(LIBRARIES))
+	@$(CABAL) haddock $(CABAL_FLAGS) -v1 --haddock-hyperlink-source --haddock-quickjump '--haddock-html-location=https://hackage.haskell.org/package/$$pkg-$$version/docs' $(addprefix lib:,$(LIBRARIES))
 	@mkdir -p $(DOCSDIR)
 	@scripts/docs.py $(BUILDDIR) $(DOCSDIR)/api
 	@scripts/site.py $(DOCSDIR)
@@ -167,13 +169,13 @@ setup-conformance: ## install also what make test-conformance needs
 
 .PHONY: test-conformance
 test-conformance: setup-conformance build ## h2spec, Autobahn's cases for WebSocket, testssl.sh and sslyze, which are fetched from their registries
-	@cabal build $(CABAL_FLAGS) heddle-http-h2-test heddle-websocket-conformance heddle-wai-apps-test
-	@scripts/test_conformance.sh $(abspath $(BUILDDIR)) cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct
+	@$(CABAL) build $(CABAL_FLAGS) heddle-http-h2-test heddle-websocket-conformance heddle-wai-apps-test
+	@scripts/test_conformance.sh $(abspath $(BUILDDIR))
 
 .PHONY: test-ktls
 test-ktls: setup build ## TLS where the kernel encrypts (kTLS), in Debian's User Mode Linux
 	@scripts/setup.sh ktls
-	@cabal build $(CABAL_FLAGS) heddle-tls-test heddle-test
+	@$(CABAL) build $(CABAL_FLAGS) heddle-tls-test heddle-test
 	@scripts/test_ktls.sh "$$(cabal list-bin $(CABAL_FLAGS) heddle-tls-test)" "$$(cabal list-bin $(CABAL_FLAGS) heddle-test)"
 
 .PHONY: test-nightly
@@ -250,7 +252,7 @@ check-sanitize: ## the C that reads untrusted bytes, under ASan and UBSan, on ra
 
 .PHONY: check-warnings
 check-warnings: $(CABAL_CONFIG) ## no warnings, in tests and benchmarks either
-	@cabal build $(CHECK_FLAGS) --keep-going all || { echo "check-warnings: fix the warnings above; here they count as errors" >&2; exit 1; }
+	@$(CABAL) build $(CHECK_FLAGS) --keep-going all || { echo "check-warnings: fix the warnings above; here they count as errors" >&2; exit 1; }
 	@echo "check-warnings: ok"
 
 .PHONY: check-safe-points
@@ -263,7 +265,7 @@ check-pages: check-warnings ## the Haskell in the pages compiles, and the manual
 
 .PHONY: check-documentation
 check-documentation: $(CABAL_CONFIG) ## every export is documented
-	@scripts/check_documentation.py cabal haddock $(CHECK_FLAGS) all
+	@scripts/check_documentation.py $(CABAL) haddock $(CHECK_FLAGS) all
 
 .PHONY: packages
 packages: ## rewrite the package tables of the documents and hie.yaml from the cabal files

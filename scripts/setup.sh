@@ -7,6 +7,7 @@
 #   scripts/setup.sh bench       the same, and the programs that Heddle is measured against
 #   scripts/setup.sh conformance everything, and what make test-conformance needs
 #   scripts/setup.sh ktls        everything, and what make test-ktls needs
+#   scripts/setup.sh everything conformance ktls   all that several of them need, at once
 set -euo pipefail
 
 # The cabal files admit these versions of the compiler.
@@ -71,18 +72,22 @@ bench_packages=(nginx-light lighttpd php-fpm mighttpd2 wrk valgrind fd-find bfs 
 conformance_packages=(golang-go python3-venv testssl.sh)
 ktls_packages=(user-mode-linux kmod iproute2)
 
-case "${1:-everything}" in
-  command) ;;
-  libraries) packages+=("${libraries_packages[@]}") ;;
-  everything) packages+=("${libraries_packages[@]}" "${everything_packages[@]}") ;;
-  bench) packages+=("${libraries_packages[@]}" "${everything_packages[@]}" "${bench_packages[@]}") ;;
-  conformance) packages+=("${libraries_packages[@]}" "${everything_packages[@]}" "${conformance_packages[@]}") ;;
-  ktls) packages+=("${libraries_packages[@]}" "${everything_packages[@]}" "${ktls_packages[@]}") ;;
-  *)
-    echo "setup.sh: '$1' is none of command, libraries, everything, bench, conformance, ktls" >&2
-    exit 2
-    ;;
-esac
+[ "$#" -gt 0 ] || set -- everything
+for kind; do
+  case $kind in
+    command) ;;
+    libraries) packages+=("${libraries_packages[@]}") ;;
+    everything) packages+=("${libraries_packages[@]}" "${everything_packages[@]}") ;;
+    bench) packages+=("${libraries_packages[@]}" "${everything_packages[@]}" "${bench_packages[@]}") ;;
+    conformance) packages+=("${libraries_packages[@]}" "${everything_packages[@]}" "${conformance_packages[@]}") ;;
+    ktls) packages+=("${libraries_packages[@]}" "${everything_packages[@]}" "${ktls_packages[@]}") ;;
+    *)
+      echo "setup.sh: '$kind' is none of command, libraries, everything, bench, conformance, ktls" >&2
+      exit 2
+      ;;
+  esac
+done
+mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
 
 cannot() {
   {
@@ -152,7 +157,7 @@ apt_get() {
 apt_get update
 check_ghc "$(apt-cache policy ghc | sed -n 's/^ *Candidate: *//p')"
 
-if [ "${1:-everything}" != command ]; then
+if [ "$*" != command ]; then
   for package in "${optional_packages[@]}"; do
     if ! is_installed "$package" && apt-cache show "$package" >/dev/null 2>&1; then missing+=("$package"); fi
   done

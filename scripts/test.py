@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import re
+import select
 import shlex
 import signal
 import subprocess
@@ -45,7 +46,7 @@ class Suite:
 
     def __init__(self, name, program, folder, path, variables=()):
         self.name, self.program, self.folder, self.path, self.variables = name, program, folder, path, dict(variables)
-        self.code, self.seconds, self.log, self.process, self.late = 1, 0, None, None, False
+        self.code, self.seconds, self.cpu, self.log, self.process, self.late = 1, 0, 0, None, None, False
 
     @property
     def suite(self):
@@ -62,12 +63,28 @@ class Suite:
 
     def wait(self, limit):
         """Waits until it has ended; after the limit, in seconds, it is ended."""
-        try:
-            self.code = self.process.wait(limit)
-        except subprocess.TimeoutExpired:
+        if not self.ended(limit):
             self.late = True
             self.end()
         self.seconds = time.monotonic() - self.began
+
+    def ended(self, limit):
+        """Whether it ends within some seconds: then its code, and its processor time with that of the processes it has waited for."""
+        ending = os.pidfd_open(self.process.pid)
+        try:
+            poll = select.poll()
+            poll.register(ending, select.POLLIN)
+            if not poll.poll(limit * 1000):
+                return False
+            _, status, spent = os.wait4(self.process.pid, 0)
+        except ChildProcessError:
+            # It was ended by a signal to this program, in another thread.
+            return True
+        finally:
+            os.close(ending)
+        self.code = self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.cpu = spent.ru_utime + spent.ru_stime
+        return True
 
     def end(self):
         """Ends the suite with all that it has started."""
@@ -76,10 +93,8 @@ class Suite:
                 os.killpg(self.process.pid, number)
             except ProcessLookupError:
                 pass
-            try:
-                self.code = self.process.wait(10)
-            except subprocess.TimeoutExpired:
-                continue
+            if self.process.returncode is None:
+                self.ended(10)
         self.code = self.code or 1
 
     def read(self):
@@ -192,7 +207,7 @@ def run_all(suites, options, jobs, limit, folder):
                 return
             ended[0] += 1
             verdict = "PASS" if suite.code == 0 else "FAIL"
-            print(f"[{ended[0]}/{len(suites)}] {suite.name}: {verdict} ({suite.seconds:.0f} s): {Result(suite).detail()}".rstrip(": "), flush=True)
+            print(f"[{ended[0]}/{len(suites)}] {suite.name}: {verdict} ({suite.seconds:.0f} s, CPU {suite.cpu:.0f} s): {Result(suite).detail()}".rstrip(": "), flush=True)
 
     def worker():
         while True:
@@ -253,9 +268,9 @@ def summarise(suites, wall, pattern):
             for suite, result in results:
                 if suite.name == suite.suite:
                     print(suite.name, "PASS" if suite.code == 0 else "FAIL", result.detail(), file=out)
-    print("\nTest summary")
+    print(f"\n{'Test summary':<70}{'wall':>6} {'CPU':>6}")
     for suite, result in results:
-        print(f"  {suite.name:<34} {'PASS' if suite.code == 0 else 'FAIL'}  {result.detail():<27} {suite.seconds:4.0f} s")
+        print(f"  {suite.name:<34} {'PASS' if suite.code == 0 else 'FAIL'}  {result.detail():<27} {suite.seconds:4.0f} s {suite.cpu:4.0f} s")
     bad = [(suite, result) for suite, result in results if suite.code != 0]
     if bad:
         print("\nWhat failed:")

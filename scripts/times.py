@@ -18,7 +18,7 @@ import time
 COMPILING = re.compile(r"^\[ *\d+ of \d+\] Compiling \S+ +\( \S+, (\S+) ")
 COMPONENT = re.compile(r"/ghc-[\d.]+/([^/]+)-[\d.]+/(?:(?:[tlxb])/([^/]+)/)?")
 LINKING = re.compile(r"^Linking (\S+) \.\.\.")
-SUITE = re.compile(r"^\[\d+/\d+\] (.+): (PASS|FAIL) \((\d+) s\)")
+SUITE = re.compile(r"^\[\d+/\d+\] (.+): (PASS|FAIL) \((\d+) s, CPU (\d+) s\)")
 STAGE = re.compile(r"^(check-[a-z-]+): ok|^Done: (.*)\.$|^make\[\d\]")
 
 
@@ -44,7 +44,7 @@ def tables(lines):
         if linked:
             linking = (name or linked.group(1), at)
         if suite:
-            suites.append((int(suite.group(3)), suite.group(1)))
+            suites.append((int(suite.group(3)), int(suite.group(4)), suite.group(1)))
         if stage and stage.group(1):
             stages.append((at, stage.group(1)))
         if stage and stage.group(2):
@@ -58,8 +58,10 @@ def tables(lines):
         out += [f"{len(links)} links, {sum(s for s, _ in links):.0f} s until the next line; the longest: "
                 + ", ".join(f"{name} {s:.0f} s" for s, name in links[:5]) + ".", ""]
     if suites:
-        out += ["| Suite | seconds |", "|---|---|"] + [f"| {name} | {s} |" for s, name in sorted(suites, reverse=True) if s >= 5]
-        out += [f"| {sum(s < 5 for s, _ in suites)} others | {sum(s for s, _ in suites if s < 5)} |", ""]
+        out += ["| Suite | seconds | of CPU |", "|---|---|---|"]
+        out += [f"| {name} | {s} | {cpu} |" for s, cpu, name in sorted(suites, reverse=True) if s >= 5]
+        short = [(s, cpu) for s, cpu, _ in suites if s < 5]
+        out += [f"| {len(short)} others | {sum(s for s, _ in short)} | {sum(cpu for _, cpu in short)} |", ""]
     if stages:
         out += ["| Until | at |", "|---|---|"] + [f"| {name} | {at // 60:.0f} min {at % 60:.0f} s |" for at, name in stages] + [""]
     return "\n".join(out)
