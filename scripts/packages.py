@@ -85,7 +85,9 @@ def stanzas(path):
                 field = None
             elif match and (match.group(1) == "" or len(match.group(1)) <= 4):
                 field = match.group(2).lower()
-                found[-1][1][field] = found[-1][1].get(field, "") + match.group(3).strip()
+                # A condition's field adds to the one outside.
+                before = found[-1][1].get(field)
+                found[-1][1][field] = (before + ", " if before else "") + match.group(3).strip()
             elif field and text.strip():
                 found[-1][1][field] += " " + text.strip()
     return found
