@@ -281,6 +281,8 @@ def progress(text):
 
 def ratios(case, mine, theirs, results):
     """The ratio of two contenders' measurements of each round, printed and reported."""
+    if min(theirs) <= 0:
+        raise Unable(f"{case}: times of 0 are too small to compare")
     values = [ours / other for ours, other in zip(mine, theirs)]
     form = ".3f" if max(values) >= 0.01 else ".5f"
     print(f"  ratio {case}  {spread(values, form, 'ratio')}  {len(values)} rounds")

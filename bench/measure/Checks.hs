@@ -54,6 +54,10 @@ finished outcomes = forM outcomes $ \case
   (_, Finished m) -> pure m
   (c, Failed why) -> die (caseName (casePath c) ++ ": " ++ why)
 
+-- Without a ratio nothing was found out: neither an alarm nor none.
+comparable :: Maybe Interval -> IO Interval
+comparable = maybe (die "the times are too small to compare") pure
+
 -- The machine's speed wanders in the minute that this takes, so each copy is divided by a bare loop that ran just before.
 drift :: Int -> Double -> IO ()
 drift copies ms = do
@@ -65,7 +69,7 @@ drift copies ms = do
     pure (sum (map (fastest . summary) measured) / bare, measured)
   let tenth = copies `div` 10
       side = midmeanInterval (Seed 1) . sampleFromList . map fst
-      Interval e l u = independentRatio (side (drop (copies - tenth) found)) (side (take tenth found))
+  Interval e l u <- comparable (independentRatio (side (drop (copies - tenth) found)) (side (take tenth found)))
   putStrLn (unwords ["drift", decimals e, decimals l, decimals u, "kept", show (length (concatMap snd found))])
   where
     settings = defaultSettings {timeLimit = ms / 1000, sampleLength = 1}
@@ -76,7 +80,9 @@ alarms comparisons samples micros = do
     outcomes <- runSession settings counters overhead (const (pure ())) session
     times <- finished outcomes >>= mapM (adjustedTimes overhead . samplesOf)
     case times of
-      [one, other] -> let Interval _ l u = ratioInterval (Seed 1) other one in evaluate (l > 1 || u < 1)
+      [one, other] -> do
+        Interval _ l u <- comparable (ratioInterval (Seed 1) other one)
+        evaluate (l > 1 || u < 1)
       _ -> die "not two alternatives"
   putStrLn (unwords ["alarms", show (length (filter id found)), "of", show comparisons])
   where

@@ -22,12 +22,12 @@ main = do
       kind : numbers
         | Just interval <- lookup kind kinds,
           Just values@(_ : _) <- mapM readMaybe numbers ->
-          putStrLn (unwords (map show (summary interval (sampleFromList values))))
+          case interval (sampleFromList values) of
+            Just found -> putStrLn (unwords (map show (summary found (sampleFromList values))))
+            Nothing -> die ("too small to compare: " ++ line)
       _ -> die ("neither values nor ratios, or not numbers: " ++ line)
-    kinds = [("values", midmeanInterval seed), ("ratios", \sample -> ratioInterval seed sample (sampleFromList (1 <$ sampleToList sample)))]
+    kinds = [("values", Just . midmeanInterval seed), ("ratios", \sample -> ratioInterval seed sample (sampleFromList (1 <$ sampleToList sample)))]
     seed = Seed 1
 
-summary :: (Sample -> Interval) -> Sample -> [Double]
-summary interval sample = [estimate found, lower found, upper found, median sample, quantile 0 sample, quantile 1 sample]
-  where
-    found = interval sample
+summary :: Interval -> Sample -> [Double]
+summary found sample = [estimate found, lower found, upper found, median sample, quantile 0 sample, quantile 1 sample]

@@ -87,6 +87,29 @@ tests =
           (unclear, out'', _) <- against "{\"estimate\":1e3,\"lower\":1e-3,\"upper\":1e9}"
           unclear @?= ExitSuccess
           "undecided" `within` out'',
+      testGroup
+        "aBaselineOfNearlyZeroGaveInfinity"
+        [ testCase bounds (tooSmallInTheBaseline bounds)
+          | bounds <-
+              [ "{\"estimate\":0,\"lower\":0,\"upper\":0}",
+                "{\"estimate\":1e-3,\"lower\":0,\"upper\":1}",
+                "{\"estimate\":1e-3,\"lower\":-1,\"upper\":1}",
+                "{\"estimate\":-1,\"lower\":-2,\"upper\":0}",
+                "{\"estimate\":1e-320,\"lower\":1e-320,\"upper\":1e-320}"
+              ]
+        ],
+      testCase "aTimeOfNothingGaveARatio" $
+        inFolder $ \folder -> do
+          let (json, html) = (folder ++ "/r.json", folder ++ "/r.html")
+          (code, out, _) <- program "void" ["--json", json, "--html", html]
+          code @?= ExitSuccess
+          page <- Char8.unpack <$> ByteString.readFile html
+          forM_ [("neither/second", "neither/first"), ("after", "neither/first"), ("more", "neither/first"), ("less", "some"), ("mixed/second", "mixed/first"), ("mixed, too/second", "mixed, too/first")] $ \(name, other) -> (name ++ " / " ++ other ++ ": too small to compare") `within` out
+          forM_ [out, page] $ \text -> "no order can be told from fewer than four sizes; too small to compare: 100, 200, 400, 800, 1600" `within` text
+          filter ("    undecided" `isPrefixOf`) (lines out) @?= ["    undecided: whether it is within 0.0 to 0.5", "    undecided: whether it is within 2.0 to 3.0"]
+          forM_ ["Infinity", "NaN"] $ \wrong -> mapM_ (wrong `notWithin`) [out, page]
+          compared <- ByteString.readFile json >>= either (assertFailure . show) pure . comparedIn
+          compared @?= [(name, Nothing, "too small to compare") | name <- ["neither/second", "after", "more", "less", "mixed/second", "mixed, too/second"]],
       testCase "a run is a baseline for the next" $
         inFolder $ \folder -> do
           let file = folder ++ "/old.json"
@@ -149,6 +172,27 @@ tests =
           assertBool (show copied) (all (< 1) copied)
           pure ("fastest of the first and the last quarter, in ns: " ++ show (map (minimum . map fst) ends))
     ]
+
+-- | A benchmark against one of these times: no ratio in any report, and no regression.
+tooSmallInTheBaseline :: String -> IO ()
+tooSmallInTheBaseline bounds = inFolder $ \folder -> do
+  let (old, json, html) = (folder ++ "/old.json", folder ++ "/r.json", folder ++ "/r.html")
+  writeFile old ("{\"benchmarks\":[{\"name\":\"group <b>/sum\",\"time\":" ++ bounds ++ "}]}")
+  (code, out, _) <- program "ordinary" ["--match", "/sum", "--baseline", old, "--fail-if-slower", "5%", "--json", json, "--html", html]
+  code @?= ExitSuccess
+  "group <b>/sum / baseline: too small to compare, so it does not count as a regression\n" `within` out
+  compared <- ByteString.readFile json >>= either (assertFailure . show) pure . comparedIn
+  compared @?= [("group <b>/sum", Nothing, "too small to compare")]
+  page <- Char8.unpack <$> ByteString.readFile html
+  "too small to compare" `within` page
+  forM_ ["Infinity", "NaN"] $ \wrong -> mapM_ (wrong `notWithin`) [out, page]
+
+-- | Of each comparison the name, the estimate unless the ratio is @null@, and the verdict.
+comparedIn :: ByteString -> Either Decode.Malformed [(String, Maybe Double, String)]
+comparedIn = Decode.decode Decode.defaultLimits (Decode.record (Decode.required "comparisons" (Decode.list comparison)))
+  where
+    comparison = Decode.record ((,,) <$> Decode.required "name" Decode.string <*> Decode.required "ratio" (Decode.nullable ratio) <*> Decode.required "verdict" Decode.string)
+    ratio = Decode.record (Decode.required "estimate" Decode.double)
 
 -- | Of each benchmark, the fastest sample's time and the bytes that the collector copied, for one run.
 fastestAndCopied :: ByteString -> Either Decode.Malformed [(Double, Double)]

@@ -23,6 +23,8 @@ programs =
     ("bad", short bad),
     ("bounds", short [bench "one" (whnf sumTo 100), bcompareWithin 0 0.5 "one" (bench "hundredfold" (whnf sumTo 10000))]),
     ("drift", defaultMainWith quick {sampleLength = 0.2} [bench ("exp " ++ show i) (whnf exp (1.5 :: Double)) | i <- [1 .. 1000 :: Int]]),
+    -- Nothing is done for any number of runs, and a sample has so many that not even a stall of a minute gives one a time.
+    ("void", defaultMainWith quick {sampleLength = 100, allocationLimit = 2 ^ (40 :: Int), sampleTimeout = 1000} void),
     ("server", server),
     ("contender", contenderMain (oneNumber "N") [contender "sum" (pure . sumTo), contenderWith "prepared" (\n -> n <$ putStrLn "prepared") (\n _ -> pure (sumTo n)), contender "throws" (const (bug "on purpose"))]),
     ("contender-of-two", contenderMain (twoNumbers "N" "M") [contender "product" (\(n, m) -> n * m <$ putStrLn "done")])
@@ -57,6 +59,20 @@ bad =
     bench "nothing" (whnf id ()),
     bench "last" (whnf sumTo 100)
   ]
+
+void :: [Benchmark]
+void =
+  [ versus "neither" [bench "first" nothing, bench "second" nothing],
+    bcompare "neither/first" (bench "after" nothing),
+    scaling "sizes" [100, 200, 400, 800, 1600] (const nothing),
+    bench "some" (whnf sumTo 1000),
+    bcompareWithin 0 0.5 "neither/first" (bench "more" (whnf sumTo 1000)),
+    bcompareWithin 2 3 "some" (bench "less" nothing),
+    versus "mixed" [bench "first" (whnf sumTo 1000), bench "second" nothing],
+    versus "mixed, too" [bench "first" nothing, bench "second" (whnf sumTo 1000)]
+  ]
+  where
+    nothing = toBenchmarkable (const (pure ()))
 
 -- | For each line of input, some CPU time; answers with how much.
 server :: IO ()

@@ -18,7 +18,7 @@ import Statistics.Quantile qualified as Peer (quantile, s)
 import Statistics.Sample qualified as Peer (fastVarianceUnbiased, mean)
 import System.Mem (performMajorGC)
 import Test.Tasty (TestTree, testGroup)
-import Test.Tasty.HUnit (assertBool, testCase, testCaseInfo, (@?=))
+import Test.Tasty.HUnit (assertBool, assertEqual, testCase, testCaseInfo, (@?=))
 import Test.Tasty.QuickCheck
 
 tests :: TestTree
@@ -110,12 +110,12 @@ promises =
           | (rho, n, seed) <- [(0, 5, 10000000), (0, 10, 11000000), (0, 20, 1000000), (0, 100, 2000000), (0.3, 100, 3000000), (0.6, 100, 4000000), (0.6, 200, 5000000), (0.8, 200, 6000000)]
         ],
       testCaseInfo "the same against the same on a drifting machine, seed 7000000: at most 66 alarms of 1,000" $ do
-        let alarms = length (filter id [l > 1 || u < 1 | i <- [1 .. 1000], let (xs, ys) = noisyPair (7000000 + i), let Interval _ l u = ratioInterval (Seed i) xs ys])
+        let alarms = length (filter id [l > 1 || u < 1 | i <- [1 .. 1000], let (xs, ys) = noisyPair (7000000 + i), Just (Interval _ l u) <- [ratioInterval (Seed i) xs ys]])
         -- The 99 % bound of a binomial distribution with 5 %.
         assertBool (show alarms) (alarms <= 66)
         pure (show alarms ++ " alarms"),
       testCaseInfo "a difference of 2 % is found, seed 8000000" $ do
-        let found = length (filter id [l > 1 | i <- [1 .. 200], let (xs, ys) = noisyPair (8000000 + i), let Interval _ l _ = ratioInterval (Seed i) (sampleFromList (map (* 1.02) (sampleToList xs))) ys])
+        let found = length (filter id [l > 1 | i <- [1 .. 200], let (xs, ys) = noisyPair (8000000 + i), Just (Interval _ l _) <- [ratioInterval (Seed i) (sampleFromList (map (* 1.02) (sampleToList xs))) ys]])
         assertBool (show found) (found >= 180)
         pure (show found ++ " of 200"),
       testCase "the effective size of autocorrelated samples" $
@@ -127,9 +127,22 @@ promises =
       testProperty "intervals contain their estimate" $ \(Series xs) (seed :: Word64) ->
         let Interval e l u = midmeanInterval (Seed seed) (sampleFromList xs) in counterexample (show (l, e, u)) (l <= e && e <= u),
       testCase "ratios of independent estimates" $ do
-        let Interval e l u = independentRatio (Interval 2 1.9 2.1) (Interval 1 0.95 1.05)
-        assertBool (show (e, l, u)) (e == 2 && l > 1.8 && l < 1.9 && u > 2.1 && u < 2.2)
-        independentRatio (Interval 0 0 0) (Interval 1 1 1) @?= Interval 1 0 (1 / 0)
+        let as = independentRatio (Interval 2 1.9 2.1) (Interval 1 0.95 1.05)
+        assertBool (show as) (any (\(Interval e l u) -> e == 2 && l > 1.8 && l < 1.9 && u > 2.1 && u < 2.2) as),
+      testCase "aBaselineOfNearlyZeroGaveInfinity: independent estimates" $ do
+        let (one, none, negative, reaching) = (Interval 1 0.9 1.1, Interval 0 0 0, Interval (-1) (-2) 1, Interval 0.01 0 1)
+        forM_ [(none, none), (one, none), (none, one), (negative, one), (one, negative), (one, reaching), (Interval 1e300 1e300 1e300, Interval 1e-300 1e-300 1e-300), (one, Interval (0 / 0) 1 1)] $ \(a, b) ->
+          assertEqual (show (a, b)) Nothing (independentRatio a b)
+        -- A first time that reaches to 0 has a ratio that does so, too.
+        fmap lower (independentRatio reaching one) @?= Just 0,
+      testCase "aBaselineOfNearlyZeroGaveInfinity: paired rounds" $ do
+        let rounds = [10, 11 .. 21]
+            ratio xs ys = ratioInterval (Seed 1) (sampleFromList xs) (sampleFromList ys)
+            lacking n = replicate n 0 ++ drop n rounds
+        forM_ [([], []), (0 <$ rounds, 0 <$ rounds), (rounds, 0 <$ rounds), (0 <$ rounds, rounds), (map negate rounds, rounds), (rounds, lacking 4), (lacking 2, reverse (lacking 2))] $ \(xs, ys) ->
+          assertEqual (show (xs, ys)) Nothing (ratio xs ys)
+        -- A quarter of them may be disturbed.
+        ratio rounds (lacking 3) @?= Just (Interval 1 1 1)
     ]
 
 growths :: TestTree

@@ -222,9 +222,12 @@ earlierCase how name known m = do
 
 boundsVerdict :: (Comparison, Against) -> IO Bool
 boundsVerdict (compared, how) = case againstWithin how of
-  Just (low, high) | upper (comparedRatio compared) < low || lower (comparedRatio compared) > high -> do
-    True <$ putStrLn ("    NOT WITHIN " ++ show low ++ " to " ++ show high ++ ": " ++ showRatio (comparedRatio compared))
-  _ -> pure False
+  Just (low, high) -> case comparedRatio compared of
+    Nothing -> False <$ putStrLn ("    undecided: whether it is within " ++ show low ++ " to " ++ show high)
+    Just ratio
+      | upper ratio < low || lower ratio > high -> True <$ putStrLn ("    NOT WITHIN " ++ show low ++ " to " ++ show high ++ ": " ++ showRatio ratio)
+      | otherwise -> pure False
+  Nothing -> pure False
 
 baselineName :: String
 baselineName = "baseline"
@@ -239,13 +242,12 @@ baselineVerdict allowed compared = do
   putStrLn ("  " ++ comparisonLine compared ++ said)
   pure regressed
   where
-    ratio = comparedRatio compared
-    regressed = maybe False (lower ratio >) allowed
-    said = case allowed of
-      Just limit
-        | regressed -> "  REGRESSION: slower than allowed"
-        | upper ratio > limit -> "  undecided: the interval reaches beyond what is allowed"
-      _ -> ""
+    (regressed, said) = case (comparedRatio compared, allowed) of
+      (Nothing, Just _) -> (False, ", so it does not count as a regression")
+      (Just ratio, Just limit)
+        | lower ratio > limit -> (True, "  REGRESSION: slower than allowed")
+        | upper ratio > limit -> (False, "  undecided: the interval reaches beyond what is allowed")
+      _ -> (False, "")
 
 loadBaseline :: FilePath -> IO (Either String Baseline)
 loadBaseline file = do

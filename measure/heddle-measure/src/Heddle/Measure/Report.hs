@@ -18,6 +18,7 @@ module Heddle.Measure.Report
   )
 where
 
+import Data.List (intercalate, partition)
 import Data.Maybe (mapMaybe)
 import Heddle.Measure.Run
 import Heddle.Measure.Statistics
@@ -49,13 +50,16 @@ data Entry = Entry
 data Comparison = Comparison
   { comparedName :: String,
     comparedWith :: String,
-    comparedRatio :: Interval
+    -- | 'Nothing' if a time is too small to compare.
+    comparedRatio :: Maybe Interval
   }
 
 -- | How a group's time grows.
 data Growth = Growth
   { growthName :: String,
     growthPoints :: [(Int, Double)],
+    -- | The sizes whose times are too small to compare; the fit is without them.
+    growthLeftOut :: [Int],
     growthFit :: Maybe Fit
   }
 
@@ -72,19 +76,22 @@ comparisons settings overhead session results = case (sessionKind session, resul
       ]
   _ -> pure []
 
--- | What the interval of a ratio says.
+-- | A judgement of a ratio by its interval, in words.
 verdict :: Comparison -> String
-verdict (Comparison _ _ ratio)
-  | upper ratio < 1 = "faster"
-  | lower ratio > 1 = "slower"
-  | otherwise = "no difference shown"
+verdict compared = case comparedRatio compared of
+  Nothing -> "too small to compare"
+  Just ratio
+    | upper ratio < 1 -> "faster"
+    | lower ratio > 1 -> "slower"
+    | otherwise -> "no difference shown"
 
 -- | How the time of a session of sizes grows.
 growthOf :: Session -> [(Case, Outcome)] -> [Growth]
 growthOf session results = case sessionKind session of
   Just Sizes
-    | points <- [(n, estimate (wallTime (summary m))) | (c, Finished m) <- results, n : _ <- [mapMaybe readMaybe (reverse (casePath c))]] ->
-      [Growth (caseName (sessionPath session)) points (fitOrder [(fromIntegral n, t) | (n, t) <- points])]
+    | times <- [(n, wallTime (summary m)) | (c, Finished m) <- results, n : _ <- [mapMaybe readMaybe (reverse (casePath c))]],
+      (large, small) <- partition ((> 0) . estimate . snd) times ->
+      [Growth (caseName (sessionPath session)) [(n, estimate t) | (n, t) <- times] (map fst small) (fitOrder [(fromIntegral n, estimate t) | (n, t) <- large])]
   _ -> []
 
 -- | A time with a unit and three or four digits.
@@ -121,12 +128,16 @@ showBytes b
 -- | The fitted order and how clear it is.
 showGrowth :: Growth -> String
 showGrowth growth = case growthFit growth of
-  Nothing -> "no order can be told from fewer than four sizes"
+  Nothing -> "no order can be told from fewer than four sizes" ++ leftOut
   Just fit
-    | fitConfidence fit >= 0.95 -> "grows as " ++ name ++ " (clear: weight " ++ weight ++ " among the orders tried)"
-    | fitConfidence fit >= 0.75 -> "grows as " ++ name ++ " (probable: weight " ++ weight ++ "; next " ++ next ++ ")"
-    | otherwise -> "grows as " ++ name ++ " or " ++ next ++ " (undecided: weight " ++ weight ++ "; give it sizes further apart)"
+    | fitConfidence fit >= 0.95 -> "grows as " ++ name ++ " (clear: weight " ++ weight ++ " among the orders tried)" ++ leftOut
+    | fitConfidence fit >= 0.75 -> "grows as " ++ name ++ " (probable: weight " ++ weight ++ "; next " ++ next ++ ")" ++ leftOut
+    | otherwise -> "grows as " ++ name ++ " or " ++ next ++ " (undecided: weight " ++ weight ++ "; give it sizes further apart)" ++ leftOut
     where
       name = orderName (fitted fit)
       next = orderName (fitRunnerUp fit)
       weight = showFFloat (Just 2) (fitConfidence fit) ""
+  where
+    leftOut = case growthLeftOut growth of
+      [] -> ""
+      sizes -> "; too small to compare: " ++ intercalate ", " (map show sizes)

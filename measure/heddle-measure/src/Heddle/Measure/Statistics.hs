@@ -227,24 +227,35 @@ midmeanInterval seed xs
     (low, high) = deviations seed (influence xs)
 
 -- | The ratio of paired times, the first divided by the second, with its 95 % interval: the midmean of the
--- logarithms of the rounds' ratios. Pairs with a time that is not positive are left out.
-ratioInterval :: Seed -> Sample -> Sample -> Interval
-ratioInterval seed xs ys = Interval (exp e) (exp l) (exp u)
+-- logarithms of the rounds' ratios. Pairs with a time that is not positive are left out; 'Nothing' if those are
+-- more than a quarter, which is as many as cannot move a midmean far: such times are too small to compare.
+ratioInterval :: Seed -> Sample -> Sample -> Maybe Interval
+ratioInterval seed xs ys
+  | null logs || 4 * length logs < 3 * length pairs = Nothing
+  | otherwise = bounded (Interval (exp e) (exp l) (exp u))
   where
     Interval e l u = midmeanInterval seed (sampleFromList logs)
-    logs = [log (x / y) | (x, y) <- zip (primArrayToList xs) (primArrayToList ys), x > 0, y > 0]
+    pairs = zip (primArrayToList xs) (primArrayToList ys)
+    logs = [log (x / y) | (x, y) <- pairs, x > 0, y > 0]
 
 -- | The ratio of two estimates that were measured apart, the first divided by the second. Its interval
 -- assumes that their errors are independent, which is untrue of runs on a machine whose speed changes between
--- them: where it matters, measure both in one run.
-independentRatio :: Interval -> Interval -> Interval
+-- them: where it matters, measure both in one run. 'Nothing' if they are too small to compare: an estimate is not
+-- positive, or the interval of the second reaches to 0, so that the ratio has no upper bound.
+independentRatio :: Interval -> Interval -> Maybe Interval
 independentRatio (Interval a al ah) (Interval b bl bh)
-  | a <= 0 || b <= 0 = Interval 1 0 (1 / 0)
-  | otherwise = Interval ratio (ratio * exp (negate (norm (relative a al) (relative bh b)))) (ratio * exp (norm (relative ah a) (relative b bl)))
+  | a > 0 && b > 0 = bounded (Interval ratio (ratio * exp (negate (norm (relative a al) (relative bh b)))) (ratio * exp (norm (relative ah a) (relative b bl))))
+  | otherwise = Nothing
   where
     ratio = a / b
     relative high low = if low > 0 then log (high / low) else 1 / 0
     norm x y = sqrt (x * x + y * y)
+
+-- An interval without bounds says nothing.
+bounded :: Interval -> Maybe Interval
+bounded interval@(Interval e l u)
+  | any (\x -> isNaN x || isInfinite x) [e, l, u] = Nothing
+  | otherwise = Just interval
 
 -- | How much each value moves the midmean, in the first order: values outside the quartiles count as the
 -- quartile. The mean of these is 0.

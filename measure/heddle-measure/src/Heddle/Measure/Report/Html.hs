@@ -127,8 +127,9 @@ comparisonTable compared =
     <> foldMap row compared
     <> "</table></div>"
   where
-    row c@(Comparison name other (Interval e l u)) =
-      "<tr><td>" <> text name <> "</td><td>" <> text other <> "</td><td>" <> three e <> "</td><td>" <> three l <> " to " <> three u <> "</td><td>" <> text (verdict c) <> "</td></tr>"
+    row c@(Comparison name other ratio) =
+      "<tr><td>" <> text name <> "</td><td>" <> text other <> "</td><td>" <> foldMap (three . estimate) ratio <> "</td><td>" <> foldMap range ratio <> "</td><td>" <> text (verdict c) <> "</td></tr>"
+    range (Interval _ l u) = three l <> " to " <> three u
     three x = stringUtf8 (showFFloat (Just 3) x "")
 
 growthSection :: Growth -> Builder

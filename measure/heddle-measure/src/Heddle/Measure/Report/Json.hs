@@ -25,7 +25,9 @@ import Heddle.Measure.Run
 import Heddle.Measure.Samples (Field (..), perIteration)
 import Heddle.Measure.Statistics
 
--- | The whole report. Times are nanoseconds for one run, memory is bytes; what was not measured is @null@.
+-- | The whole report. Times are nanoseconds for one run, memory is bytes; what was not measured is @null@. So is the
+-- @ratio@ of a comparison whose times are too small to compare, and its @verdict@ says so; @too_small@ has the sizes that
+-- the @order@ of a growth leaves out for this reason.
 reportJson :: Report -> IO ByteString
 reportJson report = do
   series <- mapM samplesFor (reportEntries report)
@@ -61,11 +63,12 @@ reportJson report = do
               <> "warnings" <:> array (foldMap string (warnings s))
               <> "samples" <:> array (foldMap double times)
     optional = maybe (mixed null_) (mixed . double)
-    comparison (Comparison name other ratio) = object ("name" <:> string name <> "to" <:> string other <> "ratio" <:> interval ratio)
+    comparison c@(Comparison name other ratio) = object ("name" <:> string name <> "to" <:> string other <> "ratio" <:> maybe (mixed null_) (mixed . interval) ratio <> "verdict" <:> string (verdict c))
     growth g =
       object $
         "name" <:> string (growthName g)
           <> "points" <:> array (foldMap (\(n, t) -> mixed (object ("size" <:> int n <> "time" <:> double t))) (growthPoints g))
+          <> "too_small" <:> array (foldMap int (growthLeftOut g))
           <> "order" <:> maybe (mixed null_) (mixed . string . orderName . fitted) (growthFit g)
           <> "weight" <:> maybe (mixed null_) (mixed . double . fitConfidence) (growthFit g)
     interval (Interval e l u) = object ("estimate" <:> double e <> "lower" <:> double l <> "upper" <:> double u)

@@ -43,4 +43,4 @@ sessionLines entries compared growths =
 
 -- | A ratio in words.
 comparisonLine :: Comparison -> String
-comparisonLine c@(Comparison name other ratio) = name ++ " / " ++ other ++ ": " ++ showRatio ratio ++ "  " ++ verdict c
+comparisonLine c@(Comparison name other ratio) = name ++ " / " ++ other ++ ": " ++ maybe "" ((++ "  ") . showRatio) ratio ++ verdict c
