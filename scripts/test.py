@@ -37,6 +37,8 @@ LONG = {
 # Suites that compare times, and so run beside no other.
 ALONE = {"heddle-measure-test"}
 
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 FAILED = re.compile(r"^( .*): +FAIL(?: \([0-9.]+s\))?$")
 HINT = re.compile(r"^\s+Use (-p .*|--quickcheck-replay=\S+) to (?:rerun|reproduce)")
 
@@ -224,7 +226,7 @@ def run_all(suites, options, jobs, limit, folder):
         print(f"stopped by signal {number}; the logs so far are in {folder}", flush=True)
         os._exit(128 + number)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in STOPPING:
         signal.signal(number, stop)
     workers = [threading.Thread(target=worker, daemon=True) for _ in range(min(jobs, max(1, len(together))))]
     for thread in workers:
@@ -247,11 +249,14 @@ def show(suite, options, limit, folder):
         tee = subprocess.Popen(["tee", suite.log], stdin=subprocess.PIPE, start_new_session=True)
         suite.start(options, tee.stdin)
         tee.stdin.close()
-        try:
-            suite.wait(limit)
-        except KeyboardInterrupt:
+
+        def stop(number, _frame):
             suite.end()
-            sys.exit(130)
+            sys.exit(128 + number)
+
+        for number in STOPPING:
+            signal.signal(number, stop)
+        suite.wait(limit)
         tee.wait()
 
 
