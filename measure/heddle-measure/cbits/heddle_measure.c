@@ -10,11 +10,11 @@
 
 static int64_t clock_ns(clockid_t clock) {
   struct timespec t;
-  if (clock_gettime(clock, &t) != 0) return -1;
+  if (clock_gettime(clock, &t) != 0) return -errno;
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Nanoseconds of a clock; -1 if it cannot be read, as that of a process that has ended. */
+/* Nanoseconds of a clock, or the negated errno: EINVAL for that of a process that has ended. */
 int64_t heddle_measure_clock(int32_t clock) { return clock_ns((clockid_t)clock); }
 
 /* Opens a counter of the calling thread, user mode only: 0 counts instructions, 1 cache misses. A descriptor, or the

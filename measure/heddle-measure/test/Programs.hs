@@ -5,14 +5,19 @@ module Programs
 where
 
 import Control.Concurrent (threadDelay)
+import Control.Monad (forever)
 import CriterionFile qualified
 import Data.List (sort)
 import Heddle.Measure
 import Heddle.Measure.Contender
 import Heddle.Measure.Run (Settings (..), defaultSettings)
-import Heddle.Prim.Exception (bug, evaluate)
+import Heddle.Measure.Server (threadUse)
+import Heddle.Prim.Exception (IOException, bug, evaluate, try)
 import System.CPUTime (getCPUTime)
 import System.IO (hFlush, stdout)
+import System.IO.Error (isFullError)
+import System.Posix.Process (getProcessID)
+import System.Posix.Resource (Resource (..), ResourceLimit (..), ResourceLimits (..), getResourceLimit, setResourceLimit)
 import TastyBenchFile qualified
 
 programs :: [(String, IO ())]
@@ -26,6 +31,12 @@ programs =
     -- Nothing is done for any number of runs, and a sample has so many that not even a stall of a minute gives one a time.
     ("void", defaultMainWith quick {sampleLength = 100, allocationLimit = 2 ^ (40 :: Int), sampleTimeout = 1000} void),
     ("server", server),
+    ("threads-without-descriptors", threadsWithoutDescriptors),
+    ("interrupted-naming", interrupted (env (["never named"] <$ here) (\names -> bgroup "dependent" [bench name (whnf sumTo 10) | name <- names]))),
+    ("interrupted-making", interrupted (env here (bench "never made" . whnf id))),
+    ("interrupted-releasing", interrupted (envWithCleanup (pure ()) (const here) (bench "released" . whnf id))),
+    ("interrupted-sample", interrupted (bench "never measured" (whnfIO here))),
+    ("interrupted-alternatives", interrupted (versus "together" [bench "one" (whnf sumTo 10), bench "never measured" (whnfIO here)])),
     ("contender", contenderMain (oneNumber "N") [contender "sum" (pure . sumTo), contenderWith "prepared" (\n -> n <$ putStrLn "prepared") (\n _ -> pure (sumTo n)), contender "throws" (const (bug "on purpose"))]),
     ("contender-of-two", contenderMain (twoNumbers "N" "M") [contender "product" (\(n, m) -> n * m <$ putStrLn "done")])
   ]
@@ -73,6 +84,23 @@ void =
   ]
   where
     nothing = toBenchmarkable (const (pure ()))
+
+-- | What a process with the greatest descriptor that it may have learns of its own threads.
+threadsWithoutDescriptors :: IO ()
+threadsWithoutDescriptors = do
+  limits <- getResourceLimit ResourceOpenFiles
+  setResourceLimit ResourceOpenFiles limits {softLimit = ResourceLimit 0}
+  own <- fromIntegral <$> getProcessID
+  found <- try (threadUse own)
+  putStrLn (either (\e -> if isFullError e then "thrown" else show (e :: IOException)) (const "an answer") found)
+
+-- | A benchmark that waits where somebody is to interrupt it, and one that must not run after that.
+interrupted :: Benchmark -> IO ()
+interrupted waits = defaultMainWith quick {sampleTimeout = 1000} [waits, bench "after the interrupt" (whnf sumTo 10)]
+
+-- | Say so, and wait for ever.
+here :: IO ()
+here = putStrLn "here" >> hFlush stdout >> forever (threadDelay 1000000)
 
 -- | For each line of input, some CPU time; answers with how much.
 server :: IO ()

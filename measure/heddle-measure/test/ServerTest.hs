@@ -20,6 +20,10 @@ tests =
         h <- openLoop (Load 1000 200) (\k -> when (k == 50) (threadDelay 100000))
         valueCount h @?= 200
         assertBool (show (counts h)) (quantile 0.75 h >= 50000000),
+      testCase "aProcessWhoseThreadsCannotBeReadHadNone" $ do
+        this <- getExecutablePath
+        said <- readProcess this ["program", "threads-without-descriptors"] ""
+        said @?= "thrown\n",
       testCase "CPU time of another process" $ do
         this <- getExecutablePath
         withCreateProcess (proc this ["program", "server"]) {std_in = CreatePipe, std_out = CreatePipe} $ \to from _ process -> case (to, from) of
@@ -37,7 +41,9 @@ tests =
                 _ <- waitForProcess process
                 gone <- measureServer (fromIntegral pid) (pure 1)
                 gone @?= Nothing
-                assertBool (show threads) (any ((> 0) . (\(Nanos n) -> n) . threadRan) threads)
+                goneToo <- threadUse (fromIntegral pid)
+                goneToo @?= Nothing
+                assertBool (show threads) (any (any ((> 0) . (\(Nanos n) -> n) . threadRan)) threads)
                 forM_ used $ \use -> do
                   let Nanos cpu = serverCpu use
                   -- Its own clock ran while it was started, too.

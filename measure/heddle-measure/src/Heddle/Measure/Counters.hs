@@ -1,3 +1,5 @@
+{-# LANGUAGE PatternSynonyms #-}
+
 -- |
 -- Module      : Heddle.Measure.Counters
 -- Description : Clocks, what the run-time system counts, and hardware counters
@@ -36,6 +38,7 @@ import Foreign.Storable (peekElemOff, pokeElemOff)
 import GHC.Stats (RTSStats (copied_bytes, gc_elapsed_ns), getRTSStats, getRTSStatsEnabled)
 import Heddle.Measure.Samples (Field (..))
 import Heddle.Prim.Clock (Nanos (..))
+import Heddle.Prim.Errno (Errno (..), throwErrnoFor, pattern EINVAL)
 import Heddle.Prim.Exception (bracket)
 import System.Mem (getAllocationCounter)
 
@@ -155,8 +158,14 @@ sampleInto counters iterations action row = allocaBytes 64 $ \scratch -> do
 -- children. 'Nothing' if there is no such process.
 --
 -- [Cost]: a system call.
+-- [Throws]: 'IOException' if the clock of a process that is there cannot be read.
 -- [Units]: nanoseconds.
 processCpu :: Int -> IO (Maybe Nanos)
 processCpu pid = do
   time <- c_clock (fromIntegral ((negate pid - 1) * 8 + 2))
-  pure (if time < 0 then Nothing else Just (Nanos (fromIntegral time)))
+  case Errno (negate (fromIntegral time)) of
+    e
+      | time >= 0 -> pure (Just (Nanos (fromIntegral time)))
+      -- The clock of a process that is not there is an invalid one.
+      | EINVAL <- e -> pure Nothing
+      | otherwise -> throwErrnoFor ("the CPU time of process " ++ show pid) e

@@ -141,6 +141,7 @@ sessions wanted failed visit = mapM_ (go [] Nothing)
           known <- trySync (let paths = filter wanted (pathsBelow above names) in paths <$ evaluate (length (concat (concat paths))))
           mapM_ (`failed` why) (fromRight [above] known)
         Right e -> do
+          -- What ended the benchmarks is thrown, whatever the release says after it.
           () <- restore (body e) `onException` trySync (clean e)
           trySync (clean e) >>= either (failed (above ++ ["release of the environment"])) pure
 

@@ -25,14 +25,16 @@ module Heddle.Measure.Server
 where
 
 import Control.Concurrent (threadDelay)
-import Control.Monad (forM)
-import Data.Either (fromRight)
+import Control.Monad (guard)
+import Data.ByteString qualified as ByteString
+import Data.ByteString.Char8 qualified as Char8
 import Data.Maybe (catMaybes)
 import Heddle.Measure.Counters (processCpu)
 import Heddle.Prim.Clock (Deadline (..), Nanos (..), elapsed, minusNanos, monotonicNow)
-import Heddle.Prim.Exception (IOException, try)
+import Heddle.Prim.Exception (IOException, handleJust, throwIO, try)
 import Heddle.Prim.Histogram
 import System.Directory (listDirectory)
+import System.IO.Error (isDoesNotExistError)
 import Text.Read (readMaybe)
 
 -- | What a process used while something was done.
@@ -46,6 +48,8 @@ data ServerUse = ServerUse
 -- | Run an action that has a server do work and returns how many operations it did; measure the CPU time of the
 -- server by its process number meanwhile. Divide it by the operations for the time of each. 'Nothing' if
 -- the process is not there, before or after.
+--
+-- [Throws]: what the action throws; 'IOException' if the clock of a process that is there cannot be read.
 measureServer :: Int -> IO Int -> IO (Maybe ServerUse)
 measureServer pid action = do
   before <- processCpu pid
@@ -66,25 +70,30 @@ data ThreadUse = ThreadUse
   }
   deriving stock (Eq, Show)
 
--- | The threads of a process, from @\/proc\/PID\/task@; none if there is no such process.
-threadUse :: Int -> IO [ThreadUse]
-threadUse pid = do
-  numbers <- fromRight [] <$> tryIO (listDirectory folder)
-  fmap catMaybes . forM numbers $ \number -> do
-    name <- tryIO (readStrictly (folder ++ "/" ++ number ++ "/comm"))
-    times <- tryIO (readStrictly (folder ++ "/" ++ number ++ "/schedstat"))
-    pure $ case (readMaybe number, name, map readMaybe . words <$> times) of
-      (Just tid, Right comm, Right (Just ran : Just waited : _)) -> Just (ThreadUse tid (takeWhile (/= '\n') comm) (Nanos ran) (Nanos waited))
-      -- It ended meanwhile.
-      _ -> Nothing
+-- | The threads of a process, from @\/proc\/PID\/task@, without those that end meanwhile. 'Nothing' if there is no such
+-- process.
+--
+-- [Throws]: 'IOException' if the process is there and its threads cannot be read: without permission, without a free
+-- descriptor, or from a kernel without schedstat.
+threadUse :: Int -> IO (Maybe [ThreadUse])
+threadUse pid = ifThere (listDirectory folder) >>= traverse (fmap catMaybes . mapM thread)
   where
     folder = "/proc/" ++ show pid ++ "/task"
+    thread number = do
+      let schedstat = folder ++ "/" ++ number ++ "/schedstat"
+      times <- try (ByteString.readFile schedstat)
+      name <- ifThere (ByteString.readFile (folder ++ "/" ++ number ++ "/comm"))
+      -- Read last, the name says whether the thread was still there when its times could not be read.
+      case (name, times) of
+        (Nothing, _) -> pure Nothing
+        (Just _, Left e) -> throwIO (e :: IOException)
+        (Just comm, Right found) -> case (readMaybe number, map readMaybe (words (Char8.unpack found))) of
+          (Just tid, Just ran : Just waited : _) -> pure (Just (ThreadUse tid (takeWhile (/= '\n') (Char8.unpack comm)) (Nanos ran) (Nanos waited)))
+          _ -> throwIO (userError (schedstat ++ ": not times on and waiting for a core"))
 
-tryIO :: IO a -> IO (Either IOException a)
-tryIO = try
-
-readStrictly :: FilePath -> IO String
-readStrictly file = readFile file >>= \text -> length text `seq` pure text
+-- 'Nothing' only where what is asked for is gone (ENOENT, ESRCH).
+ifThere :: IO a -> IO (Maybe a)
+ifThere action = handleJust (guard . isDoesNotExistError) (const (pure Nothing)) (Just <$> action)
 
 -- | A steady rate of requests.
 data Load = Load
