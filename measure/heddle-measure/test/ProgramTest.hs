@@ -16,8 +16,9 @@ import Heddle.Testkit.Browser (inBrowser)
 import System.Directory
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
-import System.IO (hClose, openBinaryTempFile)
-import System.Process (readProcessWithExitCode)
+import System.IO (hClose, hGetContents, openBinaryTempFile)
+import System.Posix.Signals (sigINT, signalProcess)
+import System.Process
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, assertFailure, testCase, testCaseInfo, (@?=))
 
@@ -136,6 +137,8 @@ tests =
         forM_ ["together/good", "together/other", "nothing", "last"] $ \name -> "FAILED" `notWithin` line name >> name `within` out
         "together/other / together/good: " `within` out
         "7 of 11 benchmarks failed" `within` out,
+      testGroup "anInterruptWasTakenForAnEnvironmentThatFails" $
+        [testCase place (interruptEnds ("interrupted-" ++ place)) | place <- ["naming", "making", "releasing", "sample", "alternatives"]],
       testCase "nothing takes no time, which is said" $ do
         (code, out, _) <- program "bad" ["--match", "nothing"]
         code @?= ExitSuccess
@@ -172,6 +175,26 @@ tests =
           assertBool (show copied) (all (< 1) copied)
           pure ("fastest of the first and the last quarter, in ns: " ++ show (map (minimum . map fst) ends))
     ]
+
+-- | Interrupt a program once it says that it is there. It ends by the signal, as what a shell starts does, and measures
+-- nothing more.
+interruptEnds :: String -> IO ()
+interruptEnds name = do
+  this <- getExecutablePath
+  withCreateProcess (proc this ["program", name]) {std_out = CreatePipe} $ \_ from _ process -> case from of
+    Just answers -> do
+      said <- lines <$> hGetContents answers
+      let (before, after) = break (== "here") said
+      assertBool (unlines said) (not (null after))
+      mapM_ ("after the interrupt" `notWithin`) before
+      getPid process >>= mapM_ (signalProcess sigINT)
+      -- What else it says, until it has ended or waits again.
+      let rest = takeWhile (/= "here") (drop 1 after)
+      rest @?= []
+      length said @?= length before + 1
+      code <- waitForProcess process
+      code @?= ExitFailure (-2)
+    Nothing -> assertFailure "no pipe"
 
 -- | A benchmark against one of these times: no ratio in any report, and no regression.
 tooSmallInTheBaseline :: String -> IO ()

@@ -31,7 +31,7 @@ import Heddle.Measure.Run
 import Heddle.Measure.Statistics
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Clock (Deadline, Nanos (..), elapsed, monotonicNow)
-import Heddle.Prim.Exception (Exception (..), IOException, SomeException, try)
+import Heddle.Prim.Exception (Exception (..), IOException, SomeException, try, trySync)
 import Options.Applicative
 import System.Directory (doesFileExist, removeFile)
 import System.Environment (getProgName)
@@ -137,11 +137,11 @@ runProgram options benchmarks = do
     (Just (Left why), _) -> complain why
     (_, Left why) -> complain why
     (_, Right ()) -> withCounters (cpuTimeOf settings) $ \counters -> do
-      names <- fmap (filter (chosen options) . map caseName) <$> try (benchmarkPaths benchmarks)
+      names <- fmap (filter (chosen options) . map caseName) <$> trySync (benchmarkPaths benchmarks)
       case names of
         Right [] -> complain "no benchmark matches; --list shows their names"
         -- An environment on which names depend cannot be made, which the run reports.
-        Left (_ :: SomeException) -> measureAll counters (fromRight [] <$> baseline) 0
+        Left _ -> measureAll counters (fromRight [] <$> baseline) 0
         Right found -> measureAll counters (fromRight [] <$> baseline) (length found)
   where
     settings = optSettings options
@@ -269,6 +269,7 @@ writeText file text = withFile file WriteMode $ \handle -> hSetEncoding handle u
 describeMachine :: IO [(String, String)]
 describeMachine = do
   capabilities <- getNumCapabilities
+  -- What cannot be read is left out of the reports.
   model <- either (\(_ :: IOException) -> "") cpuModel <$> try (Char8.readFile "/proc/cpuinfo")
   kernel <- either (\(_ :: IOException) -> "") (takeWhile (/= '\n') . Char8.unpack) <$> try (Char8.readFile "/proc/sys/kernel/osrelease")
   pure $
