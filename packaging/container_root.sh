@@ -14,8 +14,9 @@ put() {
 }
 
 put "$heddle" /usr/bin/heddle
-# Lines are "NAME => PATH (ADDRESS)", and "PATH (ADDRESS)" for the loader.
-ldd "$heddle" | awk '$2 == "=>" && $3 ~ /^\// { print $3 } $1 ~ /^\// { print $1 }' | while read -r library; do
+# Lines are "NAME => PATH (ADDRESS)", and "PATH (ADDRESS)" for the loader. libssl is no part of the program, which loads it when there
+# is something to encrypt.
+LD_PRELOAD=libssl.so.3 ldd "$heddle" | awk '$2 == "=>" && $3 ~ /^\// { print $3 } $1 ~ /^\// { print $1 }' | while read -r library; do
   put "$library" "$library"
 done
 authorities=/etc/ssl/certs/ca-certificates.crt

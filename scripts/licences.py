@@ -23,7 +23,7 @@ OURS_ALONE = set(APART) | {"examples"}
 FIT = {"BSD-2-Clause", "BSD-3-Clause", "MIT", "ISC", "Apache-2.0", "Zlib", "CC0-1.0", "Unlicense"}
 OLDER = {"BSD2": "BSD-2-Clause", "BSD3": "BSD-3-Clause", "BSD-3-Clause-LBNL": "BSD-3-Clause"}
 
-# What `extra-libraries` name, with the C library that it is and its licence. They are linked dynamically, so that the LGPL
+# What `extra-libraries` and `x-loaded-libraries` name, with the C library that it is and its licence. They are linked dynamically, so that the LGPL
 # asks no more than that another version can take their place.
 C_LIBRARIES = {
     "brotlienc": ("Brotli", "MIT"),
@@ -66,7 +66,7 @@ class Linked:
         for package in packages:
             for fields in package.library + package.executable:
                 below += sorted(package.depends([fields]) - set(project.packages))
-                self.c |= set(words(fields.get("extra-libraries", "")))
+                self.c |= set(words(fields.get("extra-libraries", "") + " " + fields.get("x-loaded-libraries", "")))
         while below:
             unit = below.pop()
             if unit in seen:

@@ -45,6 +45,9 @@ struct __attribute__((packed)) path_rule {
   int32_t directory;
 };
 
+// Of heddle-tls: load libssl, whose files the rules need not allow; without it, whoever needs it says so.
+extern int heddle_tls_load(char text[256]);
+
 // Landlock's version, or 0.
 int heddle_sandbox_landlock(void)
 {
@@ -194,6 +197,8 @@ void heddle_sandbox_enter(void)
     complain("its rules", EIO);
   records[file.st_size] = 0;
   close(fd);
+  char why[256];
+  heddle_tls_load(why);
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
     complain("no_new_privs", errno);
   error = restrict_files(records, (size_t)file.st_size);

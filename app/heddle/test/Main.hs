@@ -25,6 +25,7 @@ import ProxyTest qualified
 import ReloadTest qualified
 import SandboxTest qualified
 import SiteTest qualified
+import StartTest qualified
 import StatusTest qualified
 import System.Environment (setEnv)
 import TerminalTest qualified
@@ -38,4 +39,4 @@ main = do
   -- One after the other: some measure memory and time.
   setEnv "TASTY_NUM_THREADS" "1"
   defaultMain $
-    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, LogKillTest.tests, LogsTest.tests, SiteTest.tests, ConfigTest.tests, CheckTest.tests, TerminalTest.tests, AuthTest.tests, BodyLimitTest.tests, PipeTest.tests, JsonTest.tests, TraceTest.tests, FindTest.tests, GuardTest.tests, SandboxTest.tests, ProcessesTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests, ProgramsTest.tests, OperateTest.tests, StatusTest.tests, TimelineTest.tests, CookbookTest.tests, OpenFlowTest.tests, ReloadTest.tests]
+    testGroup "heddle" [CommandTest.tests, StartTest.tests, CompletionTest.tests, LogTest.tests, LogKillTest.tests, LogsTest.tests, SiteTest.tests, ConfigTest.tests, CheckTest.tests, TerminalTest.tests, AuthTest.tests, BodyLimitTest.tests, PipeTest.tests, JsonTest.tests, TraceTest.tests, FindTest.tests, GuardTest.tests, SandboxTest.tests, ProcessesTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests, ProgramsTest.tests, OperateTest.tests, StatusTest.tests, TimelineTest.tests, CookbookTest.tests, OpenFlowTest.tests, ReloadTest.tests]

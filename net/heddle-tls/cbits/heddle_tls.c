@@ -1,8 +1,6 @@
 /* Sessions: a BIO of ours over the socket, and the steps that Haskell calls. */
 #include "heddle_tls_internal.h"
 #include <errno.h>
-#include <openssl/err.h>
-#include <openssl/x509v3.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>

@@ -47,6 +47,9 @@ enum {
     HEDDLE_TLS_INSECURE = 4
 };
 
+/* Load libssl, unless it has been loaded: before any other function here. 0; or -1, with a text. Sleeps: reads files. */
+int heddle_tls_load(char text[256]);
+
 /* Sites: immutable once sessions use them. Making one reads no file; parsing large chains takes milliseconds. */
 heddle_tls_site *heddle_tls_site_new(int flags, int lowest, int highest, int clients);
 int heddle_tls_site_alpn(heddle_tls_site *, const uint8_t *list, size_t n);

@@ -3,7 +3,7 @@
 #define HEDDLE_TLS_INTERNAL_H
 
 #include "heddle_tls.h"
-#include <openssl/ssl.h>
+#include "heddle_openssl.h"
 #include <stdatomic.h>
 
 enum { HEDDLE_TLS_KEYS = 56, HEDDLE_TLS_COUNTS = 4, HEDDLE_TLS_COUNT_KERNEL = 3 };

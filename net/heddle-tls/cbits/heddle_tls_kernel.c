@@ -10,7 +10,6 @@
 #include <linux/tls.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <openssl/crypto.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>

@@ -1,8 +1,5 @@
 /* The name in a peer's certificate, as text. */
 #include "heddle_tls_internal.h"
-#include <openssl/bio.h>
-#include <openssl/err.h>
-#include <openssl/x509.h>
 #include <string.h>
 
 int heddle_tls_subject(const uint8_t *der, size_t n, uint8_t *to, size_t room)

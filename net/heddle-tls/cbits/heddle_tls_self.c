@@ -1,12 +1,5 @@
 /* Certificates for development, signed with their own key. */
 #include "heddle_tls_internal.h"
-#include <openssl/bn.h>
-#include <openssl/ec.h>
-#include <openssl/err.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
-#include <openssl/rand.h>
-#include <openssl/x509v3.h>
 #include <string.h>
 
 static int extend(X509 *x, int nid, const char *value)

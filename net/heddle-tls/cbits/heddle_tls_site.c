@@ -1,12 +1,6 @@
 /* Sites: certificates and keys are checked, contexts made, names found. */
 #include "heddle_tls_internal.h"
 #include <ctype.h>
-#include <openssl/core_names.h>
-#include <openssl/err.h>
-#include <openssl/evp.h>
-#include <openssl/ocsp.h>
-#include <openssl/pem.h>
-#include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
 

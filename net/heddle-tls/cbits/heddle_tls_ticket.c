@@ -6,12 +6,6 @@
  * accepted with those of the three periods before it and of the next one, which another process may have reached.
  */
 #include "heddle_tls_internal.h"
-#include <openssl/core_names.h>
-#include <openssl/crypto.h>
-#include <openssl/err.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <openssl/rand.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

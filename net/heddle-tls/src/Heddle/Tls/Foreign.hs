@@ -16,6 +16,9 @@ module Heddle.Tls.Foreign
     CShared,
     CConn,
 
+    -- * The library
+    c_load,
+
     -- * Sites
     c_siteNew,
     c_siteAlpn,
@@ -136,6 +139,9 @@ pattern HandshakeDone = 1
 -- | The socket has not taken all of a flight.
 pattern Unsent :: Int
 pattern Unsent = 2
+
+-- Safe: reads files.
+foreign import ccall safe "heddle_tls_load" c_load :: Ptr CChar -> IO CInt
 
 -- Unsafe: allocates.
 foreign import ccall unsafe "heddle_tls_site_new" c_siteNew :: CInt -> CInt -> CInt -> CInt -> IO (Ptr CSite)

@@ -24,6 +24,7 @@ import Foreign.Storable (peekElemOff, pokeElemOff, sizeOf)
 import Heddle.Prim.Exception (throwIO)
 import Heddle.Tls.Config
 import Heddle.Tls.Foreign
+import Heddle.Tls.Library (loadLibrary)
 import Heddle.Tls.Problem
 
 -- | A certificate and its key, both in PEM, for these domain names and addresses: P-256, signed by itself, valid for 90
@@ -36,6 +37,7 @@ selfSigned :: [String] -> IO (ByteString, ByteString)
 selfSigned names = do
   unless (not (null names) && all plausible names) $
     throwIO (TlsProblem "self-signed certificate" (BadSetting ("these are not all domain names or addresses: " ++ show names)))
+  loadLibrary
   withCString (take 64 (head names)) $ \common -> withCString (intercalate "," (map entry names)) $ \alternatives ->
     allocaBytes room $ \certificate -> allocaBytes room $ \key -> allocaBytes 16 $ \sizes -> allocaBytes 256 $ \text -> do
       pokeElemOff sizes 0 (fromIntegral room)

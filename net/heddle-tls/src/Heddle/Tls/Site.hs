@@ -52,6 +52,7 @@ import Heddle.Prim.Exception (Exception, bracket, mask_, throwIO, try)
 import Heddle.Prim.File (FileStatus (..), closeFile, fileStatus, openFile, readOnly, readSome)
 import Heddle.Tls.Config
 import Heddle.Tls.Foreign
+import Heddle.Tls.Library (loadLibrary)
 import Heddle.Tls.Problem
 import System.Posix.Types (Fd)
 
@@ -177,6 +178,7 @@ setting = TlsProblem "TLS settings" . BadSetting
 
 newSite :: CInt -> TlsVersion -> TlsVersion -> CInt -> IO (ForeignPtr CSite)
 newSite flags lowest highest asked = mask_ $ do
+  loadLibrary
   p <- c_siteNew flags (number lowest) (number highest) asked
   when (p == nullPtr) outOfMemory
   newForeignPtr p_siteRelease p
