@@ -118,13 +118,37 @@ P ?=
 TEST_OPTIONS ?=
 # How many suites run at once (empty: two, if there are two processors).
 TEST_JOBS ?=
-TEST = $(if $(filter command,$(SUITE)),heddle-test,heddle-$(SUITE)-test)
+TEST = $(if $(filter command,$(SUITE)),heddle-test,heddle-$(SUITE)$(if $(filter %-stress %-nonthreaded %-conformance %-weigh,$(SUITE)),,-test))
 RUN_TESTS = scripts/test.py $(if $(TEST_JOBS),--jobs $(TEST_JOBS)) $(if $(P),--pattern "$(P)") $(if $(TEST_OPTIONS),--options="$(TEST_OPTIONS)") $(abspath $(BUILDDIR))
 
 .PHONY: test
 test: setup $(CABAL_CONFIG) $(if $(SUITE),,build) ## run every test suite, two at once; the summary comes last. One: make test SUITE=io P=pattern
 	@$(CABAL) build $(CABAL_FLAGS) $(if $(SUITE),$(TEST),all:tests)
 	@$(RUN_TESTS) $(if $(SUITE),$(TEST))
+
+# Where `make quick` and `make watch` build, the commit that the checkout is compared with, and the minutes for dependants' suites.
+QUICKDIR ?= dist-quick
+BASE ?= origin/main
+MINUTES ?= 2
+PICK = $(if $(JOBS),--jobs $(JOBS)) $(if $(P),--pattern "$(P)") $(if $(TEST_OPTIONS),--options="$(TEST_OPTIONS)")
+
+.PHONY: quick watch stall
+quick: $(CABAL_CONFIG) ## build and test what you have changed and what depends on it, without optimisation: make quick BASE=origin/main, or SUITE=io P=pattern
+	@scripts/quick.py --base "$(BASE)" --minutes $(MINUTES) $(if $(SUITE),--suite $(SUITE)) $(PICK) $(QUICKDIR)
+
+watch: $(CABAL_CONFIG) ## build and run a suite at every save, as make quick does: make watch SUITE=io P=pattern
+	@test -n "$(SUITE)" || { echo "make watch: name a suite: make watch SUITE=io" >&2; exit 2; }
+	@scripts/watch.py "$(SUITE)" $(QUICKDIR) $(PICK)
+
+# How many rounds of a suite, and what the first one's stops are drawn from (empty: the time of day).
+ROUNDS ?= 20
+SEED ?=
+
+stall: $(CABAL_CONFIG) ## run a suite while its processes are stopped and continued at random: make stall SUITE=io ROUNDS=20 SEED=1 (SUITE=all)
+	@test -n "$(SUITE)" || { echo "make stall: name a suite: make stall SUITE=io, or SUITE=all" >&2; exit 2; }
+	@$(CABAL) build $(CABAL_FLAGS) $(if $(filter all,$(SUITE)),all:tests,$(TEST))
+	@scripts/stall.py --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(if $(P),--pattern "$(P)") $(if $(TEST_OPTIONS),--options="$(TEST_OPTIONS)") \
+	  $(abspath $(BUILDDIR)) $(if $(filter all,$(SUITE)),all,$(TEST))
 
 # Packages whose suites need no browser: all but the command, the examples and the benchmarks.
 LIBRARIES = $(notdir $(patsubst %/,%,$(wildcard base/*/ sched/*/ measure/*/ net/*/ stream/*/ cluster/*/)))
@@ -196,12 +220,17 @@ test-sdist: ## a program outside the checkout, built from the source packages al
 	@scripts/test_sdist.sh
 
 .PHONY: check
-check: check-format check-modules check-packages check-licences check-links check-site check-results check-compilers check-generated check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points check-pages ## style, warnings, documentation, sanitizers
+check: check-format check-scripts check-modules check-packages check-licences check-links check-site check-results check-compilers check-generated check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points check-pages ## style, warnings, documentation, sanitizers
 	@echo "check: ok"
 
 .PHONY: check-format
 check-format: ## every file is as Ormolu writes it
 	@scripts/check_format.sh
+
+.PHONY: check-scripts
+check-scripts: ## the tests of the scripts of make quick, make watch and make stall
+	@python3 scripts/scripts_test.py
+	@echo "check-scripts: ok"
 
 .PHONY: check-modules
 check-modules: ## export lists, and no module above 700 lines
@@ -389,4 +418,4 @@ bench-compilers: ## the hot paths by several compilers against C: make bench-com
 
 .PHONY: clean
 clean: ## remove everything that was built
-	@rm -rf bin bench/build dist-newstyle dist-newstyle-check dist-newstyle-repl $(BUILDDIR) $(CHECKDIR)
+	@rm -rf bin bench/build dist-newstyle dist-newstyle-check dist-newstyle-repl $(BUILDDIR) $(QUICKDIR) $(CHECKDIR)

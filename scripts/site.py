@@ -126,7 +126,7 @@ class Site:
         start = ["README.md", "docs/install.md", "docs/library.md", "docs/performance.md", "docs/glossary.md", "CHANGELOG.md"]
         project = Project()
         packages = [f"{package.directory}/README.md" for room in ROOMS if room not in APART for package in project.in_room(room)]
-        house = ["ARCHITECTURE.md", "CONTRIBUTING.md", "STYLE.md", "SECURITY.md"]
+        house = ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/building.md", "STYLE.md", "SECURITY.md"]
         groups = [("Start", start), ("Manuals", below("docs/manual")), ("Papers", below("docs/papers")), ("Packages", packages), ("The house", house)]
         return [(name, [path for path in paths if path in self.titles]) for name, paths in groups]
 

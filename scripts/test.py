@@ -260,8 +260,21 @@ def show(suite, options, limit, folder):
         tee.wait()
 
 
-def summarise(suites, wall, pattern):
-    """The summary: a line for each suite, then what failed, then the sums."""
+def run(suites, options, jobs, limit, folder):
+    """Runs suites, one alone in the open."""
+    if len(suites) == 1:
+        show(suites[0], options, limit, folder)
+    else:
+        run_all(suites, options, jobs, limit, folder)
+
+
+def short(name):
+    """A suite as SUITE= names it."""
+    return "command" if name == "heddle-test" else re.sub(r"^heddle-|-test$", "", name)
+
+
+def summarise(suites, wall, pattern, make="make test"):
+    """The summary: a line for each suite, then what failed with the command of make that repeats it, then the sums."""
     results = [(suite, Result(suite)) for suite in suites]
     file = os.environ.get("HEDDLE_SUMMARY")
     if file:
@@ -281,12 +294,11 @@ def summarise(suites, wall, pattern):
         print("\nWhat failed:")
         for suite, result in bad:
             print("\n".join(result.complaints[:40]))
-            short = "command" if suite.suite == "heddle-test" else re.sub(r"^heddle-|-test$", "", suite.suite)
             for hint in result.repeat[:3] or [""]:
                 # Within double quotes for the shell, in which make's $ is doubled.
                 asked = hint.replace("$", "$$")
                 quoted = shlex.quote(asked) if any(c in asked for c in '"$`\\!') else f'"{asked}"'
-                print(f"  again: make test SUITE={short}" + (f" TEST_OPTIONS={quoted}" if hint else ""))
+                print(f"  again: {make} SUITE={short(suite.suite)}" + (f" TEST_OPTIONS={quoted}" if hint else ""))
     empty = pattern is not None and all(result.empty for _, result in results)
     if empty:
         print("no test matches the pattern")
@@ -314,10 +326,7 @@ def main():
     options = (["-p", given.pattern] if given.pattern else []) + shlex.split(given.options)
     folder = os.path.join(given.builddir, "test-logs")
     began = time.monotonic()
-    if len(suites) == 1:
-        show(suites[0], options, given.minutes * 60, folder)
-    else:
-        run_all(suites, options, given.jobs, given.minutes * 60, folder)
+    run(suites, options, given.jobs, given.minutes * 60, folder)
     sys.exit(summarise(suites, time.monotonic() - began, given.pattern))
 
 
