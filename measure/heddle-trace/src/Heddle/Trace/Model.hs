@@ -41,8 +41,7 @@ module Heddle.Trace.Model
 where
 
 import Control.Monad (forM, forM_, unless, when)
-import Control.Monad.Primitive (RealWorld)
-import Data.Bits (countLeadingZeros, unsafeShiftL, unsafeShiftR, (.&.))
+import Data.Bits (countLeadingZeros, unsafeShiftR, (.&.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
@@ -53,136 +52,13 @@ import Data.Ord (Down (..))
 import Data.Primitive.PrimArray
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
-import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
-import Heddle.Prim.Histogram (Precision (..), Recorder, newRecorder, quantile, recordValue, snapshot, valueCount)
+import Heddle.Prim.Atomic (readRef, writeRef)
+import Heddle.Prim.Histogram (recordValue)
 import Heddle.Prim.Trace (Marker (..), markerText)
 import Heddle.Trace.Log
+import Heddle.Trace.Result (result)
+import Heddle.Trace.State
 import Heddle.Trace.Types
-
--- | The most threads that are kept apart at one time.
-maxThreads :: Int
-maxThreads = 65536
-
-type Ints = MutablePrimArray RealWorld Int
-
-data Model = Model
-  { modelCores :: !Ints,
-    modelIdle :: !Ints,
-    modelSparks :: !Ints,
-    modelThreads :: !Ints,
-    modelTable :: !Ints,
-    modelGlobal :: !Ints,
-    modelBlocked :: !Ints,
-    modelGenerations :: !Ints,
-    modelMarkers :: !Ints,
-    modelLabels :: !(Ref (IntMap.IntMap ByteString)),
-    modelProgram, modelRuntime :: !(Ref ByteString),
-    modelRunning, modelReady, modelWaiting, modelPause :: !Recorder,
-    modelListener :: !Listener
-  }
-
--- A core's words.
-coreWords, coreState, coreSince, coreThread, coreRan, coreCollected, coreIdled, coreIdledReady, coreIntegral, coreReason, coreCount, corePause, corePending, coreWake, coreWaits :: Int
-coreWords = 16
-coreState = 0
-coreSince = 1
-coreThread = 2
-coreRan = 3
-coreCollected = 4
-coreIdled = 5
-coreIdledReady = 6
-coreIntegral = 7
-coreReason = 8
-coreCount = 9
-corePause = 10
-corePending = 11
-coreWake = 12
--- What the running thread has announced to wait for: a reason, or 0.
-coreWaits = 13
-
--- A core's states.
-isIdle, isRunning, isCollecting :: Int
-isIdle = 0
-isRunning = 1
-isCollecting = 2
-
--- A thread's words; then come the counts of how long it was ready, by powers of two.
-threadWords, tNumber, tState, tSince, tRan, tRuns, tWaited, tWaitMax, tWaits, tReadied, tReadyMax, tWakes, tMigrations, tReason, tFirst, tDoing, tDoingSince, tTasks, tSteals, tBuckets, tRole :: Int
-threadWords = 64
-tNumber = 0
-tState = 1
-tSince = 2
-tRan = 3
-tRuns = 4
-tWaited = 5
-tWaitMax = 6
-tWaits = 7
-tReadied = 8
-tReadyMax = 9
-tWakes = 10
-tMigrations = 11
-tReason = 12
-tFirst = 13
--- For workers: what it is doing, since when, and the times of running, searching and sleeping.
-tDoing = 14
-tDoingSince = 15
-tTasks = 16
-tSteals = 19
-tBuckets = 20
--- What it is by its markers: 1 an event manager, 2 a worker.
-tRole = 62
-
--- A thread's states.
-unknown, running, ready, blocked, finished :: Int
-unknown = 0
-running = 1
-ready = 2
-blocked = 3
-finished = 4
-
--- What a worker is doing, in the order of its times; 0 for other threads.
-doesNothing, runsTasks, searches, sleeps :: Int
-doesNothing = 0
-runsTasks = 1
-searches = 2
-sleeps = 3
-
--- The model's own words: how many threads are ready, when that was last looked at, for how long any was, the number of
--- threads in the table, how many and how much was added up, and counts.
-gReady, gNow, gIntegral, gThreads, gOthers, gOthersRan, gEvents, gMessages, gHeap, gReadyMax, gRunMax, gWaitMax, gPauseMax :: Int
-gReady = 0
-gNow = 1
-gIntegral = 2
-gThreads = 3
-gOthers = 4
-gOthersRan = 5
-gEvents = 6
-gMessages = 7
-gHeap = 8
-gReadyMax = 9
-gRunMax = 10
-gWaitMax = 11
-gPauseMax = 12
-
-reasons, generations, kinds, tableWords :: Int
-reasons = 32
-kinds = 16
-generations = 16
-tableWords = 2 * maxThreads
-
-zeros :: Int -> IO Ints
-zeros n = do
-  a <- newPrimArray n
-  setPrimArray a 0 n 0
-  pure a
-
-add :: Ints -> Int -> Int -> IO ()
-add a i n = readPrimArray a i >>= writePrimArray a i . (+ n)
-{-# INLINE add #-}
-
-raise :: Ints -> Int -> Int -> IO ()
-raise a i n = readPrimArray a i >>= \before -> when (n > before) (writePrimArray a i n)
-{-# INLINE raise #-}
 
 -- | Read the events of the chosen streams, and pass slices and messages on.
 --
@@ -191,35 +67,10 @@ raise a i n = readPrimArray a i >>= \before -> when (n > before) (writePrimArray
 -- [Throws]: 'IOError' if the file cannot be read; what the listener throws.
 analyse :: Log -> (Int -> Bool) -> Listener -> IO Trace
 analyse l chosen listener = do
-  let streams = logStreams l
-  table <- newPrimArray tableWords
-  setPrimArray table 0 tableWords (-1)
-  m <-
-    Model
-      <$> zeros (coreWords * max 1 streams)
-      <*> zeros (reasons * max 1 streams)
-      <*> zeros (8 * max 1 streams)
-      <*> newPrimArray (maxThreads * threadWords)
-      <*> pure table
-      <*> zeros 16
-      <*> zeros (3 * reasons)
-      <*> zeros (4 * generations)
-      <*> zeros (kinds * max 1 streams)
-      <*> newRef IntMap.empty
-      <*> newRef Bytes.empty
-      <*> newRef Bytes.empty
-      <*> newRecorder sixteenth
-      <*> newRecorder sixteenth
-      <*> newRecorder sixteenth
-      <*> newRecorder sixteenth
-      <*> pure listener
-  writePrimArray (modelGlobal m) gNow (logBegin l)
-  forM_ [0 .. streams - 1] $ \i -> do
-    writePrimArray (modelCores m) (i * coreWords + coreSince) (logBegin l)
-    writePrimArray (modelCores m) (i * coreWords + corePending) (-1)
+  m <- newModel l listener
   let !idBytes = threadIdBytes l
   forEvents l chosen (step l m idBytes)
-  forM_ [0 .. streams - 1] $ \i -> moveOn m (logEnd l) >> leave l m i (logEnd l) 0
+  forM_ [0 .. logStreams l - 1] $ \i -> moveOn m (logEnd l) >> leave l m i (logEnd l) 0
   result l m
 
 -- One event.
@@ -319,26 +170,8 @@ step l m idBytes i time kind p count = do
 markers :: Map.Map ByteString Marker
 markers = Map.fromList [(markerText k, k) | k <- [minBound ..]]
 
--- A worker changes what it does.
-does :: Model -> Int -> Int -> Int -> IO ()
-does m t what time = do
-  before <- threadGet m t tDoing
-  since <- threadGet m t tDoingSince
-  when (before /= doesNothing) (add (modelThreads m) (t * threadWords + tTasks + before - 1) (max 0 (time - since)))
-  threadPut m t tDoing what
-  threadPut m t tDoingSince time
-  threadPut m t tRole 2
-
 takeBytes :: Ptr Word8 -> Int -> IO ByteString
 takeBytes p n = Bytes.packCStringLen (castPtr p, n)
-
-threadGet :: Model -> Int -> Int -> IO Int
-threadGet m t f = readPrimArray (modelThreads m) (t * threadWords + f)
-{-# INLINE threadGet #-}
-
-threadPut :: Model -> Int -> Int -> Int -> IO ()
-threadPut m t f = writePrimArray (modelThreads m) (t * threadWords + f)
-{-# INLINE threadPut #-}
 
 -- Time passes: was any thread ready?
 moveOn :: Model -> Int -> IO ()
@@ -494,101 +327,3 @@ thinOut m = do
       there <- readPrimArray (modelTable m) i
       if there < 0 then writePrimArray (modelTable m) i t else insert (i + 1) t
 {-# NOINLINE thinOut #-}
-
-distribution :: Recorder -> Int -> IO Distribution
-distribution recorder most = do
-  h <- snapshot recorder
-  let at q = min most (quantile q h)
-  pure $! Distribution (valueCount h) (at 0.5) (at 0.9) (at 0.99) most
-
--- Durations to within a sixteenth.
-sixteenth :: Precision
-sixteenth = Precision 4
-
-result :: Log -> Model -> IO Trace
-result l m = do
-  labels <- readRef (modelLabels m)
-  program <- readRef (modelProgram m)
-  runtime <- readRef (modelRuntime m)
-  [events, messages, heap, readyMax, runMax, waitMax, pauseMax, others, othersRan, threads] <-
-    mapM (readPrimArray (modelGlobal m)) [gEvents, gMessages, gHeap, gReadyMax, gRunMax, gWaitMax, gPauseMax, gOthers, gOthersRan, gThreads]
-  cores <- forM [i | i <- [0 .. logStreams l - 1], streamCapability l i >= 0] $ \i -> do
-    [ran, gc, idled, idledReady, runs] <- mapM (\f -> readPrimArray (modelCores m) (i * coreWords + f)) [coreRan, coreCollected, coreIdled, coreIdledReady, coreCount]
-    why <- mapM (\r -> (,) r <$> readPrimArray (modelIdle m) (i * reasons + r)) [0 .. reasons - 1]
-    sparks <- mapM (\k -> readPrimArray (modelSparks m) (8 * i + k)) [0 .. 6]
-    marks <- mapM (\k -> readPrimArray (modelMarkers m) (kinds * i + fromEnum k)) [minBound .. maxBound :: Marker]
-    pure (Core (streamCapability l i) ran gc idled idledReady [w | w@(_, n) <- why, n > 0] runs sparks marks)
-  rows <- forM [0 .. threads - 1] $ \t -> do
-    counts <- mapM (threadGet m t . (tBuckets +)) [0 .. 41]
-    [number, runs, ran, waits, waited, waitMost, wakes, readied, readyMost, migrations, first', reason] <-
-      mapM (threadGet m t) [tNumber, tRuns, tRan, tWaits, tWaited, tWaitMax, tWakes, tReadied, tReadyMax, tMigrations, tFirst, tReason]
-    role <- threadGet m t tRole
-    pure $
-      Thread
-        number
-        (IntMap.findWithDefault (named role) number labels)
-        runs
-        ran
-        waits
-        waited
-        waitMost
-        wakes
-        readied
-        (min readyMost (coarse counts wakes 0.5))
-        (min readyMost (coarse counts wakes 0.99))
-        readyMost
-        migrations
-        first'
-        reason
-  workers <- forM [0 .. threads - 1] $ \t -> do
-    doing <- threadGet m t tDoing
-    when (doing /= doesNothing) (does m t doing (logEnd l))
-    [number, ran, searched, slept, steals] <- mapM (threadGet m t) [tNumber, tTasks, tTasks + 1, tTasks + 2, tSteals]
-    pure [Worker number (IntMap.findWithDefault (named 2) number labels) ran searched slept steals | doing /= doesNothing]
-  collections <- forM [0 .. generations - 1] $ \g -> do
-    [n, time, most, copied] <- mapM (\k -> readPrimArray (modelGenerations m) (4 * g + k)) [0 .. 3]
-    pure (Collections g n time most copied)
-  waits <- forM [0 .. reasons - 1] $ \r -> do
-    [n, time, most] <- mapM (\k -> readPrimArray (modelBlocked m) (3 * r + k)) [0 .. 2]
-    pure (Blocked r n time most)
-  runs <- distribution (modelRunning m) runMax
-  wakes <- distribution (modelReady m) readyMax
-  waited <- distribution (modelWaiting m) waitMax
-  pauses <- distribution (modelPause m) pauseMax
-  pure
-    Trace
-      { traceProgram = program,
-        traceRuntime = runtime,
-        traceBegin = logBegin l,
-        traceEnd = logEnd l,
-        traceEvents = events,
-        traceCores = sortOn coreNumber cores,
-        traceThreads = sortOn (Down . threadRunning) rows,
-        traceOthers = (others, othersRan),
-        traceRun = runs,
-        traceReady = wakes,
-        traceWait = waited,
-        tracePause = pauses,
-        traceCollections = filter ((> 0) . collectionsCount) collections,
-        traceWorkers = sortOn workerThread (concat workers),
-        traceBlocked = sortOn (Down . blockedTime) (filter ((> 0) . blockedCount) waits),
-        traceMessages = messages,
-        traceHeapMax = heap
-      }
-  where
-    -- A log that was started in a running program has no labels of the threads that ran before.
-    named :: Int -> ByteString
-    named role
-      | role == 1 = Char8.pack "event manager"
-      | role == 2 = Char8.pack "worker"
-      | otherwise = Bytes.empty
-    -- By powers of two: within a bucket, as if evenly spread.
-    coarse counts total part = go (0 :: Int) 0 counts
-      where
-        wanted = max 1 (ceiling (part * fromIntegral total :: Double)) :: Int
-        go _ _ [] = 0
-        go b n (c : rest)
-          | n + c >= wanted && c > 0 = low + ((wanted - n) * low) `div` c
-          | otherwise = go (b + 1) (n + c) rest
-          where
-            low = 1 `unsafeShiftL` b
