@@ -31,6 +31,7 @@ import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
 import System.IO (hClose)
 import System.Posix.IO (fdToHandle)
+import System.Posix.Process (getProcessID)
 import System.Posix.Types (Fd (..))
 import System.Process
 
@@ -79,8 +80,9 @@ made restore option file = do
     failure why = RecordingFailed (C.pack ("the timeline cannot be shown: " ++ why))
     rendered log' = do
       heddle <- getExecutablePath
+      name <- (\me -> "heddle serve (process " ++ show me ++ ")") <$> getProcessID
       -- It reads the log by a name, since it reads it more than once.
-      (_, out, _, process) <- createProcess (proc heddle ["trace", option, "/proc/self/fd/0"]) {std_in = UseHandle log', std_out = CreatePipe}
+      (_, out, _, process) <- createProcess (proc heddle ["trace", option, "--name", name, "/proc/self/fd/0"]) {std_in = UseHandle log', std_out = CreatePipe}
       bytes <- maybe (pure B.empty) B.hGetContents out `onException` (for_ out hClose >> terminateProcess process >> waitForProcess process)
       code <- waitForProcess process
       pure $ case code of

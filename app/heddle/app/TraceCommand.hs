@@ -21,7 +21,8 @@ import Heddle.Trace.Model (analyse, silent)
 import Heddle.Trace.Page (writePage)
 import Heddle.Trace.Perfetto (writePerfetto)
 import Heddle.Trace.Speedscope (writeSpeedscope)
-import Heddle.Trace.Summary (skippedText, summary)
+import Heddle.Trace.Summary (summary)
+import Heddle.Trace.Tables (skippedText, titleOf)
 import Inputs (isSafe, toBytes)
 import Options.Applicative
 import System.Exit (ExitCode (..))
@@ -35,6 +36,7 @@ data Form = Summary | Page | Perfetto | Speedscope
 data TraceOptions = TraceOptions
   { optionForm :: Maybe Form,
     optionOutput :: Maybe FilePath,
+    optionName :: Maybe String,
     optionThreads :: Int,
     optionFrom :: Maybe Double,
     optionTo :: Maybe Double,
@@ -60,6 +62,7 @@ options =
   TraceOptions
     <$> optional form
     <*> optional (strOption (long "output" <> short 'o' <> metavar "OUT" <> action "file" <> help "Write there; without another option, a page for a browser"))
+    <*> optional (strOption (long "name" <> metavar "NAME" <> help "The title; without it, the program with its arguments and the log's file"))
     <*> option number (long "threads" <> metavar "N" <> value 20 <> showDefault <> help "How many threads --summary lists")
     <*> optional (option auto (long "from" <> metavar "SECONDS" <> help "Where the page begins, in seconds since the program's start"))
     <*> optional (option auto (long "to" <> metavar "SECONDS" <> help "Where the page ends"))
@@ -94,7 +97,7 @@ run :: TraceOptions -> IO ()
 run chosen = do
   file <- toBytes (optionFile chosen)
   safe <- maybe (isSafe complain file) (differs file) (optionOutput chosen)
-  if safe then withLog file (shown chosen) else throwIO (NotALog "nothing was written")
+  if safe then withLog file (shown chosen file) else throwIO (NotALog "nothing was written")
 
 -- The output is opened after the log, and must not be it.
 differs :: ByteString -> FilePath -> IO Bool
@@ -106,13 +109,15 @@ differs file output = do
     Left (_ :: IOException) -> pure True
     Right _ -> pure True
 
-shown :: TraceOptions -> Log -> IO ()
-shown chosen l = do
+shown :: TraceOptions -> ByteString -> Log -> IO ()
+shown chosen file l = do
+  name <- traverse toBytes (optionName chosen)
+  let title = titleOf name file
   into $ \handle -> case form of
-    Summary -> analyse l (const True) silent >>= Char8.hPutStr handle . summary (optionThreads chosen)
-    Page -> writePage handle l (maybe minBound nanos (optionFrom chosen), maybe maxBound nanos (optionTo chosen))
-    Perfetto -> writePerfetto handle l
-    Speedscope -> writeSpeedscope handle l
+    Summary -> analyse l (const True) silent >>= \t -> Char8.hPutStr handle (summary (title t) (optionThreads chosen) t)
+    Page -> writePage handle l title (maybe minBound nanos (optionFrom chosen), maybe maxBound nanos (optionTo chosen))
+    Perfetto -> writePerfetto handle l title
+    Speedscope -> writeSpeedscope handle l title
   told <- skippedText <$> logNotes l <*> logSkipped l
   forM_ told $ \text -> complain (optionFile chosen ++ ": " ++ text)
   where

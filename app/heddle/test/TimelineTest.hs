@@ -3,8 +3,7 @@
 -- | Timelines of the running server: recorded on request, one after the other, while it serves.
 module TimelineTest (tests) where
 
-import Control.Concurrent (forkIO)
-import Control.Concurrent.MVar
+import Control.Concurrent (forkIO, modifyMVar_, newEmptyMVar, newMVar, putMVar, readMVar, takeMVar, tryReadMVar)
 import Control.Monad (forM_, unless, void)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -33,8 +32,10 @@ tests =
             forM_ ["2 cores", "event manager (", "dispatch", "sleep", "park"] $ \part -> contains part (C.unpack (endedOut table))
           page <- busy program (asked program "?seconds=1")
           contains "<!doctype html>" (C.unpack page)
+          contains "<h1>heddle serve (process " (C.unpack page)
           contains "event manager" (C.unpack page)
           told <- busy program (asked program "?seconds=1&form=summary")
+          contains "heddle serve (process " (C.unpack told)
           contains "event manager (" (C.unpack told)
           -- And nothing is recorded any more.
           answered program,

@@ -4,6 +4,7 @@
 -- with the library.
 module TraceTest (tests) where
 
+import Control.Monad (forM_)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Program
@@ -29,6 +30,13 @@ tests =
         contains "\"name\":\"thread 7\"" (C.unpack (endedOut profile))
         spans <- runTool "heddle" ["trace", "--perfetto", file]
         contains "thread 7" (C.unpack (endedOut spans)),
+      testCase "logsWereCalledEventLog: each form is named after the log, or as --name says" . withLog $ \_ file ->
+        forM_ ["--summary", "--page", "--perfetto", "--speedscope"] $ \form -> do
+          usual <- runTool "heddle" ["trace", form, file]
+          contains "a.eventlog" (C.unpack (endedOut usual))
+          named <- runTool "heddle" ["trace", form, file, "--name", "the <server>"]
+          let title = if form == "--page" then "<title>the &#60;server&#62; " else "the <server>"
+          contains title (C.unpack (endedOut named)),
       testCase "a log that is cut off is shown, with a note" . withLog $ \directory file -> do
         whole <- B.readFile file
         B.writeFile (directory </> "cut") (B.take (B.length whole - 10) whole)

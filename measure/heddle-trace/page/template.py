@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes src/Heddle/Trace/Template.hs from page.html: template.py > ../src/Heddle/Trace/Template.hs"""
 import os
+import re
 
 HEADER = '''{-# LANGUAGE OverloadedStrings #-}
 
@@ -13,8 +14,7 @@ HEADER = '''{-# LANGUAGE OverloadedStrings #-}
 --
 -- Cost: constants. Owner: values.
 module Heddle.Trace.Template
-  ( pageBefore,
-    pageAfter,
+  ( pageParts,
   )
 where
 
@@ -23,11 +23,19 @@ import Data.ByteString.Char8 qualified as Char8
 '''
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "page.html"), encoding="utf-8") as page:
-    parts = page.read().split("@DATA@")
+    parts = re.split("@[A-Z]+@", page.read())
 print(HEADER, end="")
-for name, what, part in zip(("pageBefore", "pageAfter"), ("Up to the data.", "From the data on."), parts):
+print("""
+-- | Its parts, between which these are put: title, heading, facts, tables, texts of messages, data.
+pageParts :: [ByteString]
+pageParts =
+  map
+    (Char8.intercalate "\\n")
+    [ """, end="")
+for k, part in enumerate(parts):
     lines = part.split("\n")
     # A byte for each character, so what is not ASCII is written as its bytes.
     quoted = ["".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b}\\&" if b not in b'"\\' else "\\" + chr(b) for b in line.encode()) for line in lines]
-    body = ",\n      ".join(f'"{line}"' for line in quoted)
-    print(f'\n-- | {what}\n{name} :: ByteString\n{name} =\n  Char8.intercalate\n    "\\n"\n    [ {body}\n    ]')
+    body = ",\n        ".join(f'"{line}"' for line in quoted)
+    print(("" if k == 0 else "      ") + "[ " + body + "\n      ]" + ("," if k + 1 < len(parts) else ""))
+print("    ]")

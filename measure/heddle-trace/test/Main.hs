@@ -2,6 +2,7 @@
 module Main (main) where
 
 import OutputTest qualified
+import PageTest qualified
 import ReaderTest qualified
 import System.Environment (getArgs)
 import Test.Tasty (defaultMain, testGroup)
@@ -14,4 +15,4 @@ main =
     _ -> suite
 
 suite :: IO ()
-suite = defaultMain (testGroup "heddle-trace" [ReaderTest.tests, OutputTest.tests])
+suite = defaultMain (testGroup "heddle-trace" [ReaderTest.tests, OutputTest.tests, PageTest.tests])

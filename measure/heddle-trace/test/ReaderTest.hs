@@ -1,11 +1,11 @@
 -- | The reader and the model: made logs, damaged logs, and one of this runtime.
 module ReaderTest (tests) where
 
-import Control.Exception (try)
 import Control.Monad (forM_)
 import Data.Bits (shiftL, xor)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Heddle.Prim.Exception (try)
 import Heddle.Trace.Log
 import Heddle.Trace.Model
 import Heddle.Trace.Summary (summary)
@@ -65,12 +65,12 @@ tests =
       testCase "every truncation is read without a failure" $
         forM_ [16 .. B.length small - 1] $ \n -> do
           (t, _) <- reading (B.take n small)
-          assertBool "a summary" (B.length (summary 5 t) > 0),
+          assertBool "a summary" (B.length (summary B.empty 5 t) > 0),
       testCase "every byte flipped in three ways is read without a failure" $
         forM_ [8 .. B.length small - 1] $ \n -> forM_ [0, 3, 7] $ \bit -> do
           let (a, b) = B.splitAt n small
           (t, _) <- reading (a <> B.cons (B.head b `xor` (1 `shiftL` bit)) (B.tail b))
-          assertBool "a summary" (B.length (summary 5 t) > 0),
+          assertBool "a summary" (B.length (summary B.empty 5 t) > 0),
       testCase "a log of this runtime: nothing is skipped, and threads, labels, waits and messages are there" $
         withWorkload "-l" $ \path -> withLog (C.pack path) $ \l -> do
           t <- analyse l (const True) silent
@@ -106,62 +106,4 @@ tests =
         (t, _) <- reading (encodeLog plain [Block 0 0 (2 * n + 2) events])
         length (traceThreads t) + fst (traceOthers t) @?= n
         sum (map threadRunning (traceThreads t)) + snd (traceOthers t) @?= n
-    ]
-
--- Thread 7 waits once for a descriptor and once for an MVar. Thread 8 is a worker, which searches, steals, searches and sleeps.
-marked :: B.ByteString
-marked =
-  encodeLog
-    plain
-    [ Block
-        0
-        0
-        1000
-        [ event 1 0 [(4, 7)],
-          variable 181 10 (C.pack "heddle io park"),
-          event 2 20 [(4, 7), (2, 7), (4, 0)],
-          event 8 120 [(4, 7), (2, 0)],
-          event 1 130 [(4, 7)],
-          event 2 150 [(4, 7), (2, 7), (4, 0)],
-          event 8 200 [(4, 7), (2, 0)],
-          event 1 300 [(4, 8)],
-          variable 181 300 (C.pack "heddle sched search"),
-          variable 181 400 (C.pack "heddle sched steal"),
-          variable 181 700 (C.pack "heddle sched search"),
-          variable 181 750 (C.pack "heddle sched sleep"),
-          variable 181 760 (C.pack "heddle sched unpark"),
-          event 2 760 [(4, 8), (2, 7), (4, 0)]
-        ]
-    ]
-
--- Thread 7 runs on core 0, wakes 8, which runs on core 1; a collection; a message; a label.
-small :: B.ByteString
-small =
-  encodeLog
-    plain
-    [ Block
-        1
-        100
-        1000
-        [ event 1 250 [(4, 8)],
-          event 2 300 [(4, 8), (2, 7), (4, 0)],
-          event 1 600 [(4, 8)],
-          event 2 750 [(4, 8), (2, 5), (4, 0)]
-        ],
-      Block
-        0
-        100
-        1000
-        [ variable 44 110 (B.pack [0, 0, 0, 7] <> C.pack "seven"),
-          event 3 150 [(4, 7)],
-          event 1 200 [(4, 7)],
-          variable 19 300 (C.pack "a message"),
-          event 8 450 [(4, 8), (2, 1)],
-          event 2 500 [(4, 7), (2, 3), (4, 0)],
-          event 9 500 [],
-          event 10 600 [],
-          event 53 600 [(4, 0), (2, 1), (8, 64), (8, 0), (8, 0), (4, 1), (8, 64), (8, 64)],
-          event 1 700 [(4, 7)]
-        ],
-      Block 0 900 1000 [event 2 900 [(4, 7), (2, 5), (4, 0)]]
     ]

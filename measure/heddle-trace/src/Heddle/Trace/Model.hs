@@ -48,6 +48,7 @@ import Data.ByteString.Char8 qualified as Char8
 import Data.IntMap.Strict qualified as IntMap
 import Data.List (sortOn)
 import Data.Map.Strict qualified as Map
+import Data.Maybe (fromMaybe)
 import Data.Ord (Down (..))
 import Data.Primitive.PrimArray
 import Data.Word (Word8)
@@ -131,7 +132,9 @@ step l m idBytes i time kind p count = do
       labels <- readRef (modelLabels m)
       when (IntMap.size labels < maxThreads) (writeRef (modelLabels m) $! IntMap.insert number text labels)
     29 | count > 4 -> takeBytes (p `plusPtr` 4) (min 200 (count - 4)) >>= writeRef (modelRuntime m)
-    30 | count > 4 -> takeBytes (p `plusPtr` 4) (min 1000 (count - 4)) >>= writeRef (modelProgram m) . Char8.map (\c -> if c == '\0' then ' ' else c)
+    30 | count > 4 -> takeBytes (p `plusPtr` 4) (min 4000 (count - 4)) >>= writeRef (modelCommand m) . Char8.split '\0' . withoutLast
+    -- A line, in logs of Eden's runtime.
+    24 -> takeBytes p (min 4000 count) >>= writeRef (modelCommand m) . Char8.words
     _ -> pure ()
   where
     cget :: Int -> IO Int
@@ -163,8 +166,12 @@ step l m idBytes i time kind p count = do
       onMarker (modelListener m) (streamCapability l i) time kind'
     message = do
       add (modelGlobal m) gMessages 1
-      text <- takeBytes p (min 1000 count)
+      text <- takeBytes p count
       onMessage (modelListener m) (streamCapability l i) time text
+
+-- Each argument has a zero at its end.
+withoutLast :: ByteString -> ByteString
+withoutLast bytes = fromMaybe bytes (Bytes.stripSuffix (Char8.pack "\0") bytes)
 
 -- A marker by its text.
 markers :: Map.Map ByteString Marker

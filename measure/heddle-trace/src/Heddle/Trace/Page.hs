@@ -5,11 +5,12 @@
 -- Description : A log as one page for a browser
 -- Stability   : stable
 --
--- The page has everything in it: nothing is loaded from elsewhere. It shows every run if there are at most 'maxSlices'
--- of them. Otherwise it has the longest ones, and for each core how busy it was in some thousands of equal parts of the
--- time; a window of the log ('writePage' takes one) then shows the rest.
+-- The page has everything in it: nothing is loaded from elsewhere. It has all tables of the summary. Its timeline has
+-- every run if there are at most 'maxSlices' of them, otherwise the longest ones, and for each core how busy it was in
+-- some thousands of equal parts of the time. It has all messages, or of very many the first 32 MiB. A window of the
+-- log ('writePage' takes one) shows the rest.
 --
--- Cost: memory and the page's size do not depend on the log's length.
+-- Cost: memory and the page's size do not depend on the log's length, except for its messages.
 -- Owner: the caller's handle.
 module Heddle.Trace.Page
   ( writePage,
@@ -23,38 +24,37 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Builder
 import Data.ByteString.Char8 qualified as Char8
-import Data.ByteString.Lazy qualified as Lazy
 import Data.IntMap.Strict qualified as IntMap
 import Data.Primitive.PrimArray
 import Data.Word (Word8)
-import Heddle.Bytes.Put (toByteString)
-import Heddle.Json.Build qualified as Json
-import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
+import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Histogram (Precision (..), newRecorder, quantile, recordValue, snapshot)
 import Heddle.Prim.Trace (markerText)
+import Heddle.Trace.Html
 import Heddle.Trace.Log
+import Heddle.Trace.Messages (Messages)
+import Heddle.Trace.Messages qualified as Messages
 import Heddle.Trace.Model
-import Heddle.Trace.Summary (skippedText)
-import Heddle.Trace.Template (pageAfter, pageBefore)
+import Heddle.Trace.Tables
+import Heddle.Trace.Template (pageParts)
 import System.IO (Handle)
 
 -- | The most runs and collections that a page has.
 maxSlices :: Int
 maxSlices = 100000
 
-maxRows, maxMessages, maxMarkers :: Int
+maxRows, maxMarkers :: Int
 maxRows = 2000
-maxMessages = 3000
 maxMarkers = 20000
 
--- | Read the log and write a page about the part between two times.
+-- | Read the log and write a page about the part between two times, with a title that is made of what the log says.
 --
 -- [Cost]: one pass.
 -- [Blocks]: holds an OS thread while it reads or writes.
 -- [Throws]: 'IOError'.
 -- [Units]: nanoseconds since the program's start.
-writePage :: Handle -> Log -> (Int, Int) -> IO ()
-writePage handle l window = do
+writePage :: Handle -> Log -> (Trace -> ByteString) -> (Int, Int) -> IO ()
+writePage handle l title window = do
   let cores = max 1 (logStreams l)
       from = max (logBegin l) (fst window)
       until' = max (from + 1) (min (logEnd l) (snd window))
@@ -66,7 +66,7 @@ writePage handle l window = do
   columns <- newPrimArray (columnCount * maxSlices)
   used <- newRef (0 :: Int)
   shortest <- newRef (0 :: Int)
-  messages <- newRef ([], 0 :: Int)
+  messages <- newRef Messages.none
   marks <- newPrimArray (3 * maxMarkers)
   marked <- newRef (0 :: Int)
   let width = fromIntegral (until' - from) / fromIntegral bins :: Double
@@ -94,9 +94,9 @@ writePage handle l window = do
             spread s
             least <- readRef shortest
             when (sliceEnd s - sliceBegin s >= least) (keep s),
-          onMessage = \core time message -> when (time >= from && time <= until') $
-            modifyRef messages $ \(kept, n) ->
-              ((if n < maxMessages then (core, time, Bytes.take 120 message) : kept else kept, n + 1), ()),
+          onMessage = \core time message -> when (time >= from && time <= until') $ do
+            before <- readRef messages
+            writeRef messages $! Messages.add core time message before,
           onMarker = \core time marker -> when (time >= from && time <= until') $ do
             i <- readRef marked
             when (i < maxMarkers) $ forM_ (zip [0 ..] [place core, time, fromEnum marker]) $ \(f, v) -> writePrimArray marks (3 * i + f) v
@@ -106,44 +106,60 @@ writePage handle l window = do
   least <- readRef shortest
   frozen <- unsafeFreezePrimArray columns
   levels <- unsafeFreezePrimArray busy
-  (kept, count) <- readRef messages
+  held <- readRef messages
   markCount <- readRef marked
   frozenMarks <- unsafeFreezePrimArray marks
   notes <- skippedText <$> logNotes l <*> logSkipped l
   let column f = list [intDec (indexPrimArray frozen (columnCount * i + f)) | i <- [0 .. n - 1]]
       level k = string (Bytes.pack [shade (indexPrimArray levels (k * bins + i)) | i <- [0 .. bins - 1]])
-      rows = take maxRows (traceThreads known)
-      out = hPutBuilder handle
-      key name value = string name <> ":" <> value
-  out (byteString pageBefore)
-  out . byteString . safe . Lazy.toStrict . toLazyByteString $
-    "{"
-      <> mconcat
-        [ key "program" (string (traceProgram known)) <> ",",
-          key "runtime" (string (traceRuntime known)) <> ",",
-          key "begin" (intDec from) <> ",",
-          key "end" (intDec until') <> ",",
-          key "events" (intDec (traceEvents known)) <> ",",
-          key "least" (intDec least) <> ",",
-          key "notes" (list (map (string . Char8.pack) notes)) <> ",",
-          key "reasons" (list [string (Char8.pack (reasonName r)) | r <- [0 .. 31]]) <> ",",
-          key "streams" (list [intDec (streamCapability l i) | i <- [0 .. logStreams l - 1]]) <> ",",
-          key "cores" (list [list (map intDec [coreNumber c, coreRunning c, coreCollecting c, coreIdle c, coreIdleReady c, coreRuns c]) | c <- traceCores known]) <> ",",
-          key "idle" (list [list [list [intDec r, intDec t] | (r, t) <- coreIdleReasons c] | c <- traceCores known]) <> ",",
-          key "threadCount" (intDec (length (traceThreads known) + fst (traceOthers known))) <> ",",
-          key "threads" (list [list [intDec (threadNumber t), string (threadLabel t), intDec (threadRuns t), intDec (threadRunning t), intDec (threadWaiting t), intDec (threadWaitMax t), intDec (threadWakes t), intDec (threadReadyMedian t), intDec (threadReady99 t), intDec (threadReadyMax t), intDec (threadMigrations t), intDec (threadReason t)] | t <- rows]) <> ",",
-          key "messageCount" (intDec count) <> ",",
-          key "messages" (list [list [intDec c, intDec t, string m] | (c, t, m) <- reverse kept]) <> ",",
-          key "workers" (list [list [intDec (workerThread w), string (workerLabel w), intDec (workerRunning w), intDec (workerSearching w), intDec (workerSleeping w), intDec (workerSteals w)] | w <- traceWorkers known]) <> ",",
-          key "markers" (list [string (markerText k) | k <- [minBound ..]]) <> ",",
-          key "marks" (list [list (map intDec (coreMarkers c)) | c <- traceCores known]) <> ",",
-          key "markCount" (intDec markCount) <> ",",
-          key "mark" (list [intDec (indexPrimArray frozenMarks i) | i <- [0 .. 3 * min maxMarkers markCount - 1]]) <> ",",
-          key "busy" (list [level k | k <- [0 .. 2 * logStreams l - 1]])
+      thread t = list [intDec (threadNumber t), string (threadName (threadNumber t) (threadLabel t))]
+      entries =
+        [ ("begin", intDec from),
+          ("end", intDec until'),
+          ("least", intDec least),
+          ("steps", list [list [intDec step, intDec places, string unit] | (step, places, unit) <- durationSteps]),
+          ("reasons", list [string (Char8.pack (reasonName r)) | r <- [0 .. 31]]),
+          ("streams", list [intDec (streamCapability l i) | i <- [0 .. logStreams l - 1]]),
+          ("threads", list (map thread (take maxRows (traceThreads known)))),
+          ("messageCount", intDec (Messages.messageCount held)),
+          ("messageTime", Messages.timeColumn held),
+          ("messageCore", Messages.coreColumn held),
+          ("chunk", intDec Messages.chunkSize),
+          ("markers", list [string (markerText k) | k <- [minBound ..]]),
+          ("mark", list [intDec (indexPrimArray frozenMarks i) | i <- [0 .. 3 * min maxMarkers markCount - 1]]),
+          ("busy", list [level k | k <- [0 .. 2 * logStreams l - 1]])
         ]
-  forM_ (zip [0 ..] ["place", "start", "length", "thread", "ready", "reason"]) $ \(f, name) ->
-    out ("," <> key name (column f))
-  out ("}" <> byteString pageAfter)
+          ++ zip ["place", "start", "length", "thread", "ready", "reason"] (map column [0 ..])
+      about =
+        mconcat
+          [ paragraph (facts known),
+            foldMap paragraph (limits l (from, until') least held markCount),
+            bullets "Parts of the log were skipped:" (map Char8.pack notes)
+          ]
+      whole = text (title known)
+      json = "{" <> Messages.commas [string key <> ":" <> value | (key, value) <- entries] <> "}"
+      contents =
+        [whole, whole, about, foldMap tableHtml (tables maxRows known), Messages.textScripts held, json, mempty]
+  forM_ (zip pageParts contents) $ \(part, content) -> hPutBuilder handle (byteString part <> content)
+
+-- What the page does not have.
+limits :: Log -> (Int, Int) -> Int -> Messages -> Int -> [ByteString]
+limits l (from, until') least held markCount =
+  map mconcat . concat $
+    [ [ ["The timeline and the messages are of ", duration from, " to ", duration until', rest]
+        | from > logBegin l || until' < logEnd l
+      ],
+      [["Runs shorter than ", duration least, " are shown as how busy a core was.", part] | least > 0],
+      [["Of ", number sent, " messages the page has the first ", number shown, ".", part] | shown < sent],
+      [ ["Of ", number markCount, " markers the timeline has the first ", number maxMarkers, ".", part]
+        | markCount > maxMarkers
+      ]
+    ]
+  where
+    (sent, shown) = (Messages.messageCount held, Messages.heldCount held)
+    rest = " after the program's start; the tables are about the whole log."
+    part = " A page of a part of the log (--from, --to) has more of that part's."
+    number = Char8.pack . show
 
 -- Core, begin, length, thread, how long it was ready, reason.
 columnCount :: Int
@@ -179,12 +195,7 @@ shade part
     level = max 0 (min 51 (if part > 0 then max 1 (round (part * 51)) else 0)) :: Int
 
 list :: [Builder] -> Builder
-list [] = "[]"
-list (x : xs) = "[" <> x <> foldMap ("," <>) xs <> "]"
+list items = "[" <> Messages.commas items <> "]"
 
 string :: ByteString -> Builder
-string = byteString . toByteString . Json.encode . Json.utf8
-
--- JSON inside a script element: no string of the log can end it.
-safe :: ByteString -> ByteString
-safe = Bytes.intercalate "\\u003c" . Bytes.split 0x3c
+string = byteString . Messages.jsonString

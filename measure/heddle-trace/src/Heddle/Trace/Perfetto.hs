@@ -30,18 +30,18 @@ import Heddle.Trace.Log
 import Heddle.Trace.Model
 import System.IO (Handle)
 
--- | Read the log twice, once for the threads' labels, and write the trace.
+-- | Read the log twice, once for the threads' labels, and write the trace, with a title that is made of the results.
 --
 -- [Cost]: two passes.
 -- [Blocks]: holds an OS thread while it reads or writes.
 -- [Throws]: 'IOError'.
-writePerfetto :: Handle -> Log -> IO ()
-writePerfetto handle l = do
+writePerfetto :: Handle -> Log -> (Trace -> ByteString) -> IO ()
+writePerfetto handle l title = do
   known <- analyse l (const True) silent
   let names = IntMap.fromList [(threadNumber t, threadName (threadNumber t) (threadLabel t)) | t <- traceThreads known]
       nameOf t = if t < 0 then "GC" else IntMap.findWithDefault (threadName t Bytes.empty) t names
       out = hPutBuilder handle . field 1
-  out (field 60 (number 1 1 <> field 3 (number 1 1 <> text 6 (traceProgram known))))
+  out (field 60 (number 1 1 <> field 3 (number 1 1 <> text 6 (title known))))
   forM_ (traceCores known) $ \c ->
     out (field 60 (number 1 (track (coreNumber c)) <> number 5 1 <> text 2 (Char8.pack ("core " ++ show (coreNumber c)))))
   _ <-

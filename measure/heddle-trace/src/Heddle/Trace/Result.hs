@@ -36,7 +36,7 @@ distribution recorder most = do
 result :: Log -> Model -> IO Trace
 result l m = do
   labels <- readRef (modelLabels m)
-  program <- readRef (modelProgram m)
+  command <- readRef (modelCommand m)
   runtime <- readRef (modelRuntime m)
   [events, messages, heap, readyMax, runMax, waitMax, pauseMax, others, othersRan, threads] <-
     mapM (readPrimArray (modelGlobal m)) [gEvents, gMessages, gHeap, gReadyMax, gRunMax, gWaitMax, gPauseMax, gOthers, gOthersRan, gThreads]
@@ -85,7 +85,7 @@ result l m = do
   pauses <- distribution (modelPause m) pauseMax
   pure
     Trace
-      { traceProgram = program,
+      { traceCommand = command,
         traceRuntime = runtime,
         traceBegin = logBegin l,
         traceEnd = logEnd l,

@@ -18,7 +18,6 @@ where
 
 import Control.Monad (forM_, when)
 import Data.ByteString (ByteString)
-import Data.ByteString qualified as Bytes
 import Data.ByteString.Builder
 import Data.ByteString.Char8 qualified as Char8
 import Data.IntMap.Strict qualified as IntMap
@@ -29,13 +28,14 @@ import Heddle.Trace.Log
 import Heddle.Trace.Model
 import System.IO (Handle)
 
--- | Read the log once for the threads' labels, then each core's blocks, and write the file.
+-- | Read the log once for the threads' labels, then each core's blocks, and write the file, with a title that is made
+-- of the results.
 --
 -- [Cost]: two passes.
 -- [Blocks]: holds an OS thread while it reads or writes.
 -- [Throws]: 'IOError'.
-writeSpeedscope :: Handle -> Log -> IO ()
-writeSpeedscope handle l = do
+writeSpeedscope :: Handle -> Log -> (Trace -> ByteString) -> IO ()
+writeSpeedscope handle l title = do
   known <- analyse l (const True) silent
   let threads = traceThreads known
       -- Frame 0 is the collection, frame 1 whatever thread is not known.
@@ -43,7 +43,7 @@ writeSpeedscope handle l = do
       frameOf t = if t < 0 then 0 else IntMap.findWithDefault 1 t frames
       out = hPutBuilder handle
   out "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"heddle trace\",\"name\":"
-  out (string (traceProgram known) <> ",\"profiles\":[")
+  out (string (title known) <> ",\"profiles\":[")
   forM_ (zip [0 :: Int ..] [i | i <- [0 .. logStreams l - 1], streamCapability l i >= 0]) $ \(k, i) -> do
     when (k > 0) (out ",")
     out ("\n{\"type\":\"evented\",\"unit\":\"nanoseconds\",\"name\":" <> string (Char8.pack ("core " ++ show (streamCapability l i))))
@@ -65,4 +65,4 @@ writeSpeedscope handle l = do
 
 -- A string in JSON; invalid UTF-8 is repaired.
 string :: ByteString -> Builder
-string s = byteString (if Bytes.null s then "\"event log\"" else toByteString (Json.encode (Json.utf8 s)))
+string s = byteString (toByteString (Json.encode (Json.utf8 s)))

@@ -131,7 +131,8 @@ data Model = Model
     modelGenerations :: !Ints,
     modelMarkers :: !Ints,
     modelLabels :: !(Ref (IntMap.IntMap ByteString)),
-    modelProgram, modelRuntime :: !(Ref ByteString),
+    modelCommand :: !(Ref [ByteString]),
+    modelRuntime :: !(Ref ByteString),
     modelRunning, modelReady, modelWaiting, modelPause :: !Recorder,
     modelListener :: !Listener
   }
@@ -275,7 +276,7 @@ newModel l listener = do
       <*> zeros (4 * generations)
       <*> zeros (kinds * max 1 streams)
       <*> newRef IntMap.empty
-      <*> newRef Bytes.empty
+      <*> newRef []
       <*> newRef Bytes.empty
       <*> newRecorder (Precision 4)
       <*> newRecorder (Precision 4)

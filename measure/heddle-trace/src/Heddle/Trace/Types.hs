@@ -139,7 +139,10 @@ data Worker = Worker {workerThread :: !Int, workerLabel :: !ByteString, workerRu
 
 -- | All of it.
 data Trace = Trace
-  { traceProgram, traceRuntime :: !ByteString,
+  { -- | The program and its arguments, as it was started; empty if the log does not say.
+    traceCommand :: ![ByteString],
+    -- | The runtime's version.
+    traceRuntime :: !ByteString,
     traceBegin, traceEnd :: !Int,
     traceEvents :: !Int,
     traceCores :: ![Core],
