@@ -85,4 +85,5 @@ def stores(lines):
     return re.findall(r"movq \$[78],(\d+)\(", "\n".join(lines))
 
 
-main()
+if __name__ == "__main__":
+    main()

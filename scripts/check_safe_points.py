@@ -12,6 +12,9 @@ allocates in the middle of `finish`, and with -O2 it kept a thunk of a fork's sc
 On x86-64 code that allocates adds to the heap pointer, %r12. That instruction is looked for among the bytes: tables lie
 between the blocks of a function, and a listing that takes their bytes for code loses the first instruction after them,
 which is where a heap check stands.
+
+What GHC builds without optimisation is inspected, too: it inlines nothing there, so each module that those functions are
+compiled from asks for -O2 itself.
 """
 import glob
 import os
@@ -19,6 +22,11 @@ import platform
 import re
 import subprocess
 import sys
+import tempfile
+
+from check_ordering import EXTENSIONS
+
+SOURCES = ("base/heddle-prim/src", "sched/heddle-sched/src")
 
 # By module: each function with the names that it may have (a worker first), and what shows that this is its code.
 FUNCTIONS = {
@@ -59,18 +67,9 @@ def faults(name, code, sign):
     yield from (f"{name}: refers to {target}" for target in targets if YIELDS.match(target))
 
 
-def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    if platform.machine() != "x86_64":
-        print("check-safe-points: skipped, it reads x86-64 code only")
-        return
+def inspect(objects_of):
     for module, functions in FUNCTIONS.items():
-        pattern = os.path.join(sys.argv[1], "build", "*", "*", "heddle-sched-*", "**", "Heddle", "Sched", f"{module}.o")
-        objects = [p for p in glob.glob(pattern, recursive=True) if "/t/" not in p]
-        if not objects:
-            sys.exit(f"check-safe-points: no {module}.o of heddle-sched below {sys.argv[1]}; run 'make build' first")
-        for path in objects:
+        for path in objects_of(module):
             command = ["objdump", "-drz", "--insn-width=16", path]
             lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
             found = []
@@ -80,6 +79,36 @@ def main():
             if found:
                 sys.exit(f"check-safe-points: {path}\n  " + "\n  ".join(found)
                          + "\n  See Note [No safe point] in Heddle.Sched.Pool: mask this, or make it allocate nothing.")
+
+
+def built(folder):
+    def objects_of(module):
+        pattern = os.path.join(folder, "build", "*", "*", "heddle-sched-*", "**", "Heddle", "Sched", f"{module}.o")
+        objects = [p for p in glob.glob(pattern, recursive=True) if "/t/" not in p]
+        if not objects:
+            sys.exit(f"check-safe-points: no {module}.o of heddle-sched below {folder}; run 'make build' first")
+        return objects
+
+    return objects_of
+
+
+def unoptimised(folder):
+    """Compiled with -O0 on the command line, which the options of the packages do not survive but those of modules do."""
+    command = ["ghc", "-v0", "-O0", "-no-link", "-XHaskell2010", *(f"-X{e}" for e in EXTENSIONS), "-outputdir", folder]
+    command += [f"-i{source}" for source in SOURCES] + [f"Heddle.Sched.{module}" for module in FUNCTIONS]
+    subprocess.run(command, check=True)
+    return lambda module: [os.path.join(folder, "Heddle", "Sched", f"{module}.o")]
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    if platform.machine() != "x86_64":
+        print("check-safe-points: skipped, it reads x86-64 code only")
+        return
+    inspect(built(sys.argv[1]))
+    with tempfile.TemporaryDirectory() as folder:
+        inspect(unoptimised(folder))
     print("check-safe-points: ok")
 
 

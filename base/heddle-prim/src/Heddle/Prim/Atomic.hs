@@ -1,6 +1,8 @@
 {-# LANGUAGE CPP #-}
 {-# LANGUAGE MagicHash #-}
 {-# LANGUAGE UnboxedTuples #-}
+-- See Note [No safe point] in "Heddle.Sched.Pool".
+{-# OPTIONS_GHC -O2 #-}
 
 -- |
 -- Module      : Heddle.Prim.Atomic

@@ -1,4 +1,6 @@
 {-# LANGUAGE MagicHash #-}
+-- See Note [No safe point] in "Heddle.Sched.Pool".
+{-# OPTIONS_GHC -O2 #-}
 
 -- |
 -- Module      : Heddle.Prim.Exception

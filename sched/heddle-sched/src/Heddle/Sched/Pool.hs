@@ -490,5 +490,6 @@ runErrand w (Errand affinity work done) = do
 -- That is a property of the compiled code: with -O1 GHC 9.0 allocates a closure in the
 -- middle of 'finish', and a program that injects exceptions hung within seconds; a lazy scope in
 -- 'commitFork' became a thunk for 'signal', with its heap check between the count and the push. So this
--- module, and the packages it is compiled from, insist on -O2, and @make check@ looks at the
--- machine code (scripts/check_safe_points.py).
+-- module, and each that it is compiled from, insists on -O2 itself: the options of a package give way
+-- to -O0 on the command line, after which a run that was interrupted stood still. @make check@ looks at
+-- the machine code (scripts/check_safe_points.py), of a build with -O0, too.

@@ -1,3 +1,6 @@
+-- See Note [No safe point] in "Heddle.Sched.Pool".
+{-# OPTIONS_GHC -O2 #-}
+
 -- |
 -- Module      : Heddle.Sched.Ring
 -- Description : Tables in which indices go round

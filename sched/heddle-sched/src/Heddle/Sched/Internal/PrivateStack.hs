@@ -1,3 +1,5 @@
+-- See Note [No safe point] in "Heddle.Sched.Pool".
+{-# OPTIONS_GHC -O2 #-}
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
