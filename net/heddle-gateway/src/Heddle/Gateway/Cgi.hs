@@ -44,6 +44,7 @@ import Data.IntMap.Strict qualified as IntMap
 import Foreign.C.Types (CChar, CInt (..), CLong (..))
 import Foreign.Ptr (Ptr)
 import Heddle.Gateway.Answer
+import Heddle.Gateway.Asking
 import Heddle.Gateway.Attend (Attendances, withAttendances)
 import Heddle.Gateway.Backlog
 import Heddle.Gateway.Content
@@ -61,14 +62,6 @@ import Heddle.Prim.Errno
 import Heddle.Prim.Exception
 import Heddle.Prim.File
 import System.Posix.Types (Fd (..))
-
--- | What to do when a program names another path of this server (RFC 3875, section 6.2.2): where the request was, the new
--- path and query, the request.
-type LocalRedirects = Place -> ByteString -> Handler
-
--- | Let the client ask for the other path itself.
-redirectClients :: LocalRedirects
-redirectClients _ path _ = pure (Whole status302 [Header "Location" path] "")
 
 -- | Programs and their bounds.
 data CgiSettings = CgiSettings
@@ -265,32 +258,19 @@ problem status text = Whole status [Header "Content-Type" "text/plain; charset=u
 
 -- Start a program and relay.
 runProgram :: Cgi -> Place -> Request -> Script -> ByteString -> IO Reply
-runProgram cgi place request script file = withContent request place asked >>= either refused id
+runProgram cgi place request script file = askProgram asking place request script $ \restore free content variables -> do
+  started <- launch free content variables `onException` free
+  case started of
+    Left e -> NotAnswered (Unreachable (describeErrno e)) <$ free
+    Right program -> do
+      relayed <-
+        restore (relay relaying request content (backend program))
+          `onException` endProgram (cgiGrace settings) program
+      relayed <$ closeProgram program
   where
-    asked content = mask $ \restore -> do
-      variables <- variablesOf request place content script
-      waiting <- deadlineIn (cgiWait settings)
-      granted <- acquireSlotUntil (cgiSlots cgi) waiting
-      if not granted
-        then pure (refused TooBusy)
-        else do
-          started <- launch content variables `onException` releaseSlot (cgiSlots cgi)
-          case started of
-            Left e -> releaseSlot (cgiSlots cgi) >> pure (refused (Unreachable (describeErrno e)))
-            Right program -> do
-              relayed <-
-                restore (relay relaying request content (backend program))
-                  `onException` endProgram (cgiGrace settings) program
-              closeProgram program
-              pure $ case relayed of
-                Answered reply -> pure reply
-                NotAnswered failure -> refused failure
-                Elsewhere path
-                  | placeHops place >= 10 -> refused (BadAnswer "it redirects in circles")
-                  | otherwise -> cgiElsewhere settings place path request
+    asking = Asking name (cgiSlots cgi) (cgiWait settings) (cgiTell settings) (cgiElsewhere settings)
     settings = cgiSettings cgi
     name = "program " ++ C.unpack (scriptName script)
-    refused failure = refusal failure <$ noteStatus request (failureStatus failure) <* cgiTell settings (name ++ " " ++ describeFailure failure)
     relaying = RelaySettings (cgiSilence settings) (cgiLimits settings) (cgiTell settings) (cgiAttendances cgi) (cgiBacklog cgi)
     backend program =
       Backend
@@ -302,7 +282,7 @@ runProgram cgi place request script file = withContent request place asked >>= e
           -- It ends by itself, and then gives its place up.
           backendRelease = pure ()
         }
-    launch content variables = do
+    launch free content variables = do
       deadline <- deadlineIn (cgiTime settings)
       key <- modifyRef (cgiRunning cgi) (\(n, running) -> ((n + 1, running), n))
       let forget = modifyRef (cgiRunning cgi) (\(n, running) -> ((n, IntMap.delete key running), ()))
@@ -320,7 +300,7 @@ runProgram cgi place request script file = withContent request place asked >>= e
               launchErrors = \line -> unless (B.null line) (cgiTell settings (name ++ ": " ++ printable line)),
               launchEnded = \code -> do
                 forget
-                releaseSlot (cgiSlots cgi)
+                free
                 for_ (describeEnd code) (\how -> cgiTell settings (name ++ " " ++ how))
             }
       case started of

@@ -37,13 +37,12 @@ import Data.ByteString qualified as B
 import Data.ByteString.Builder (Builder, toLazyByteString)
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Lazy qualified as L
-import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Char (isPrint)
 import Foreign.Ptr (castPtr)
 import Heddle.Gateway.Answer
+import Heddle.Gateway.Asking
 import Heddle.Gateway.Attend (Attendances, withAttendances)
 import Heddle.Gateway.Backlog
-import Heddle.Gateway.Cgi (LocalRedirects, redirectClients)
 import Heddle.Gateway.Content
 import Heddle.Gateway.Environment
 import Heddle.Gateway.Failure
@@ -186,27 +185,12 @@ pattern WordEnded = 1
 pattern WordAwaited = 2
 
 ask :: FastCgi -> Place -> Request -> Script -> IO Reply
-ask fast place request script = withContent request place asked >>= either refused id
+ask fast place request script = askProgram asking place request script $ \restore free content variables ->
+  exchange restore free content variables False `finally` free
   where
-    asked content = mask $ \restore -> do
-      variables <- variablesOf request place content script
-      waiting <- deadlineIn (fastWait settings)
-      granted <- acquireSlotUntil (fastSlots fast) waiting
-      if not granted
-        then pure (refused TooBusy)
-        else do
-          free <- once (releaseSlot (fastSlots fast))
-          relayed <- exchange restore free content variables False `onException` free
-          free
-          pure $ case relayed of
-            Answered reply -> pure reply
-            NotAnswered failure -> refused failure
-            Elsewhere path
-              | placeHops place >= 10 -> refused (BadAnswer "it redirects in circles")
-              | otherwise -> fastElsewhere settings place path request
+    asking = Asking name (fastSlots fast) (fastWait settings) (fastTell settings) (fastElsewhere settings)
     settings = fastSettings fast
     name = "FastCGI " ++ C.unpack (scriptName script)
-    refused failure = refusal failure <$ noteStatus request (failureStatus failure) <* fastTell settings (name ++ " " ++ describeFailure failure)
     relaying = RelaySettings (fastSilence settings) (fastLimits settings) (fastTell settings) (fastAttendances fast) (fastBacklog fast)
     exchange :: (IO Relayed -> IO Relayed) -> IO () -> Content -> Variables -> Bool -> IO Relayed
     exchange restore free content variables fresh =
@@ -271,9 +255,6 @@ ask fast place request script = withContent request place asked >>= either refus
 -- Send all; 'False' when the connection has failed. The reader's patience bounds it.
 send :: Registration -> Builder -> IO Bool
 send registration = sendBy never registration . L.toStrict . toLazyByteString
-
-sendBy :: Deadline -> Registration -> ByteString -> IO Bool
-sendBy deadline registration bytes = unsafeUseAsCStringLen bytes $ \(p, n) -> (== n) <$> sendUntil registration (castPtr p) n deadline
 
 -- The next output: what is in the connection's input, then what comes.
 receive :: FastCgi -> String -> Connected -> Words -> Deadline -> IO Output

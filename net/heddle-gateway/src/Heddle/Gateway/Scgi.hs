@@ -28,17 +28,15 @@ import Control.Monad (void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Maybe (fromMaybe)
 import Foreign.Ptr (castPtr)
 import Heddle.Gateway.Answer
+import Heddle.Gateway.Asking
 import Heddle.Gateway.Attend (Attendances, withAttendances)
 import Heddle.Gateway.Backlog
-import Heddle.Gateway.Cgi (LocalRedirects, redirectClients)
 import Heddle.Gateway.Content
 import Heddle.Gateway.Environment
 import Heddle.Gateway.Failure
-import Heddle.Gateway.Lease
 import Heddle.Gateway.Place
 import Heddle.Gateway.Relay
 import Heddle.Gateway.Slots
@@ -137,29 +135,13 @@ scgiServers = upstreamsUp . scgiUpstreams
 scgiGateway :: Scgi -> Gateway
 scgiGateway scgi place request
   | hidesDots (placeRest place) = pure hidesDotsReply
-  | otherwise = withContent request place asked >>= either refused id
+  | otherwise = askProgram asking place request script (\restore free content variables -> exchange restore free content variables `finally` free)
   where
-    asked content = mask $ \restore -> do
-      variables <- variablesOf request place content script
-      waiting <- deadlineIn (scgiWait settings)
-      granted <- acquireSlotUntil (scgiSlots scgi) waiting
-      if not granted
-        then pure (refused TooBusy)
-        else do
-          free <- once (releaseSlot (scgiSlots scgi))
-          relayed <- exchange restore free content variables `onException` free
-          free
-          pure $ case relayed of
-            Answered reply -> pure reply
-            NotAnswered failure -> refused failure
-            Elsewhere path
-              | placeHops place >= 10 -> refused (BadAnswer "it redirects in circles")
-              | otherwise -> scgiElsewhere settings place path request
+    asking = Asking name (scgiSlots scgi) (scgiWait settings) (scgiTell settings) (scgiElsewhere settings)
     settings = scgiSettings scgi
     prefix = pathBytes (placePrefix place)
     script = Script prefix (placeBelow place) (scgiRoot settings <> prefix) (scgiRoot settings)
     name = "SCGI " ++ C.unpack (placePath place)
-    refused failure = refusal failure <$ noteStatus request (failureStatus failure) <* scgiTell settings (name ++ " " ++ describeFailure failure)
     relaying = RelaySettings (scgiSilence settings) (scgiLimits settings) (scgiTell settings) (scgiAttendances scgi) (scgiBacklog scgi)
     exchange restore free content variables =
       connectTo (scgiUpstreams scgi) True >>= \case
@@ -183,20 +165,13 @@ scgiGateway scgi place request
     backend free registration =
       Backend
         { backendName = name,
-          backendFeed = send registration,
+          backendFeed = sendBy never registration,
           backendFed = pure (),
           backendReceive = receive registration,
           -- No other request uses the connection.
           backendAbort = void (closeRegistration registration),
           backendRelease = void (closeRegistration registration) >> free
         }
-
--- Send all; 'False' when the connection has failed. The reader's patience bounds it.
-send :: Registration -> ByteString -> IO Bool
-send = sendBy never
-
-sendBy :: Deadline -> Registration -> ByteString -> IO Bool
-sendBy deadline registration bytes = unsafeUseAsCStringLen bytes $ \(p, n) -> (== n) <$> sendUntil registration (castPtr p) n deadline
 
 receive :: Registration -> Deadline -> IO Output
 receive registration deadline = do

@@ -26,6 +26,7 @@ module Heddle.Gateway.Upstreams
     takenUp,
     keepConnection,
     dropConnection,
+    sendBy,
     keptConnections,
     upstreamsUp,
   )
@@ -34,9 +35,11 @@ where
 import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Foldable (for_)
 import Data.List (partition)
 import Data.Traversable (for)
+import Foreign.Ptr (castPtr)
 import Heddle.Gateway.Failure
 import Heddle.IO (Runtime, connectUntil)
 import Heddle.IO.Parker (Parker, closeParker, newParker, parkUntil, prepare)
@@ -259,3 +262,10 @@ addressText :: SockAddr -> ByteString
 addressText = \case
   SockAddrUnix path -> C.pack ("unix:" ++ path)
   address -> C.pack (show address)
+
+-- | Send all by the deadline; 'False' when the connection has failed, or the time is over.
+--
+-- [Blocks]: parks while the socket is full.
+sendBy :: Deadline -> Registration -> ByteString -> IO Bool
+sendBy deadline registration bytes =
+  unsafeUseAsCStringLen bytes $ \(p, n) -> (== n) <$> sendUntil registration (castPtr p) n deadline
