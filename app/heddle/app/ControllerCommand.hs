@@ -8,14 +8,14 @@ module ControllerCommand
   )
 where
 
-import Control.Monad (unless)
+import Control.Monad (join, unless)
 import Data.ByteString.Char8 qualified as C
 import Data.IntMap.Strict qualified as IntMap
 import Heddle.Http qualified as Http
 import Heddle.IO (ListenOptions (..), Runtime, Spread (..), defaultListenOptions, listenerAddress, withListener, withRuntime)
 import Heddle.IO qualified as IO
 import Heddle.OpenFlow.Controller hiding (request)
-import Heddle.OpenFlow.Hosts (forgetOlder, newHosts)
+import Heddle.OpenFlow.Hosts (Hosts, newHosts)
 import Heddle.OpenFlow.Learning
 import Heddle.OpenFlow.Northbound
 import Heddle.OpenFlow.Topology
@@ -130,8 +130,8 @@ run chosen = do
   onSignals [(signal, onStop) | signal <- [sigTERM, sigINT]]
   result <- try $
     withRuntime IO.defaultConfig $ \runtime ->
-      withApp chosen $ \handlers ->
-        withController runtime config handlers $ \controller -> do
+      withApp chosen $ \handlers tables ->
+        withController runtime config handlers $ \controller -> ageing controller tables $ do
           unless (optionQuiet chosen) $
             putStrLn ("Listening for OpenFlow switches on " ++ show (controllerAddress controller) ++ (if cores == 1 then " (1 core" else " (" ++ show cores ++ " cores") ++ "; Ctrl-C stops)") >> hFlush stdout
           withHttp runtime controller http $
@@ -152,10 +152,10 @@ run chosen = do
         Left problems -> refuse (unlines (map displayException problems))
         Right site -> Just . tlsOpening <$> newTlsListener site
 
--- The handlers of the application that was chosen. A host that has been silent for half an hour is forgotten.
-withApp :: Options -> ((Controller -> Switch -> IO Handlers) -> IO a) -> IO a
+-- The handlers of the application that was chosen, and its tables of hosts.
+withApp :: Options -> ((Controller -> Switch -> IO Handlers) -> IO [Hosts] -> IO a) -> IO a
 withApp chosen body = case optionApp chosen of
-  HubApp -> body hub
+  HubApp -> body hub (pure [])
   LearningApp -> do
     -- A table for each number of a switch, which keeps its size when another switch gets the number.
     tables <- newRef IntMap.empty
@@ -165,17 +165,26 @@ withApp chosen body = case optionApp chosen of
         newTableOf number = do
           table <- newHosts 16 (optionHosts chosen)
           table <$ modifyRef tables (\m -> (IntMap.insert number table m, ()))
-    ageing (IntMap.elems <$> readRef tables) $
-      body (\controller s -> newWords 8 >>= \counts -> learningSwitch settings {learnHosts = tableOf} counts controller s)
+    body
+      (\controller s -> newWords 8 >>= \counts -> learningSwitch settings {learnHosts = tableOf} counts controller s)
+      (IntMap.elems <$> readRef tables)
   TopologyApp -> do
     hosts <- newHosts (optionHosts chosen) (optionHosts chosen)
     withTopology defaultTopology hosts $ \topology -> Scope.withScopeNamed "openflow/topology" $ \scope ->
-      ageing (pure [hosts]) $
-        body (\controller s -> newWords 8 >>= \counts -> topologySwitch topology scope counts controller s)
+      body
+        (\controller s -> newWords 8 >>= \counts -> topologySwitch topology scope counts controller s)
+        (pure [hosts])
   where
     settings = defaultLearning {learnIdle = fromIntegral (optionIdle chosen)}
-    ageing tables act = Scope.withTask (labelMe "openflow/ageing" >> everyMinute tables) (const act)
-    everyMinute tables = sleepFor (seconds 60) >> tables >>= mapM_ (`forgetOlder` 30) >> everyMinute tables
+
+-- Forget hosts that have sent nothing for half an hour, while the action runs.
+ageing :: Controller -> IO [Hosts] -> IO a -> IO a
+ageing controller tables act = Scope.withTask (labelMe "openflow/ageing" >> from 1) (const act)
+  where
+    from minute = do
+      sleepFor (seconds 60)
+      join (ageHosts 30 minute <$> tables <*> switches controller)
+      from (minute + 1)
 
 withHttp :: Runtime -> Controller -> Maybe SockAddr -> IO a -> IO a
 withHttp _ _ Nothing body = body

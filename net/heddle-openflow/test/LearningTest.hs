@@ -18,7 +18,7 @@ import Heddle.IO qualified as IO
 import Heddle.OpenFlow
 import Heddle.OpenFlow.Controller
 import Heddle.OpenFlow.FakeSwitch
-import Heddle.OpenFlow.Hosts (newHosts)
+import Heddle.OpenFlow.Hosts (Hosts, newHosts)
 import Heddle.OpenFlow.Learning
 import Heddle.OpenFlow.Packet
 import Heddle.OpenFlow.Topology
@@ -43,7 +43,12 @@ learningTests =
       forVersions "returningHostFoundItsOldFlow" returning,
       forVersions "gonePortKeptTheFlowsFromIt" gone,
       forVersions "movedHostKeptItsFlowsAtOtherSwitches" movedBetween,
-      forVersions "goneSwitchKeptTheFlowsThroughIt" through
+      forVersions "goneSwitchKeptTheFlowsThroughIt" through,
+      testGroup
+        "hostWhoseFramesAFlowCarriesWasForgotten"
+        [ forVersions "it is known while its flow is there, and no longer" carried,
+          forVersions "no other flow keeps it, nor one from another port" othersKeep
+        ]
     ]
   where
     forVersions name body = testGroup name [testCase (show v) (within name (body v)) | v <- [OF10, OF13]]
@@ -65,11 +70,17 @@ vlan :: Word16 -> Tag
 vlan = Tag 0x8100
 
 withFake :: Version -> (FakeSwitch -> IO ()) -> IO ()
-withFake v body = withRuntime IO.defaultConfig $ \runtime -> do
+withFake v body = withHosts v (\_ _ -> body)
+
+-- Also the table of hosts.
+withHosts :: Version -> (Controller -> Hosts -> FakeSwitch -> IO ()) -> IO ()
+withHosts v body = withRuntime IO.defaultConfig $ \runtime -> do
   counts <- newWords 8
-  withController runtime local (learningSwitch defaultLearning counts) $ \controller ->
+  hosts <- newHosts 16 0x10000
+  let settings = defaultLearning {learnHosts = const (pure hosts)}
+  withController runtime local (learningSwitch settings counts) $ \controller ->
     withFakeSwitch runtime (controllerAddress controller) (fakeSwitch 5) {fakeVersions = [v]} $ \fake ->
-      settled fake >> body fake
+      settled fake >> body controller hosts fake
 
 local :: Config
 local =
@@ -241,6 +252,61 @@ gone v = withFake v $ \fake -> do
   where
     others = [other [oxm EthDst 8] 1, other [oxm InPort 1] 9]
     other fs port = (flowAdd 7 (Match fs) [Output (PortNo port) 0]) {flowModCookie = 5}
+
+-- Minutes pass; the switch answers what it is asked with these flows, in two parts.
+minutesPass :: Controller -> Hosts -> FakeSwitch -> [FlowMod] -> [Int] -> IO ()
+minutesPass controller hosts fake table minutes = do
+  forM_ minutes $ \minute -> do
+    connected <- switches controller
+    ageHosts 30 minute [hosts] connected
+    -- Comes after what was asked.
+    forM_ connected $ \switch -> trySend switch 0 (PacketOutMessage over) >>= (@?= Sent)
+    answer
+  void (settled fake)
+  where
+    over = PacketOut NoBuffer PortController [] "over"
+    answer =
+      fakeReceive fake >>= \case
+        Left e -> assertFailure (show e)
+        Right (_, PacketOutMessage p) | packetOutData p == "over" -> pure ()
+        Right (xid, MultipartRequest _ (FlowRequest _)) -> mapM_ (fakeSend fake xid) [part 1 odds, part 0 evens] >> answer
+        Right _ -> answer
+    part flag flows = MultipartReply flag (FlowReply (map stats flows))
+    (odds, evens) = splitAt (length table `quot` 2) table
+    stats f = FlowStats 0 60 0 (flowModPriority f) (flowModIdle f) 0 0 (flowModCookie f) 9 900 (flowModMatch f) (flowModInstructions f)
+
+carried :: Version -> IO ()
+carried v = withHosts v $ \controller hosts fake -> do
+  table <- after' v fake [] [(1, frame (vlan 10) 1 9), (2, frame (vlan 10) 2 1), (3, frame Untagged 3 9), (4, frame Untagged 4 3)]
+  leads table @?= [(0, 4, 3, PortNo 3), (0x100a, 2, 1, PortNo 1)]
+  -- The senders are known after hours, at the places where they were; the receivers have sent nothing.
+  minutesPass controller hosts fake table [1 .. 100]
+  flowsFor fake 1 (frame (vlan 10) 8 1) >>= (@?= [])
+  flowsFor fake 1 (frame (vlan 10) 1 2) >>= (@?= flowTo 0x100a 2)
+  flowsFor fake 1 (frame Untagged 1 4) >>= (@?= flowTo 0 4)
+  -- The flows have ended.
+  minutesPass controller hosts fake [] [101 .. 140]
+  flowsFor fake 1 (frame (vlan 10) 1 2) >>= (@?= [])
+  flowsFor fake 1 (frame Untagged 1 4) >>= (@?= [])
+
+othersKeep :: Version -> IO ()
+othersKeep v = withHosts v $ \controller hosts fake -> do
+  table <- after' v fake [] [(1, frame (vlan 10) 1 9), (2, frame (vlan 10) 2 1)]
+  let changed' f = map f table
+      elsewhere flow = flow {flowModMatch = on [if s == oxm InPort 2 then oxm InPort 3 else s | s <- of' flow]}
+      otherVlan flow = flow {flowModMatch = on [if s == oxm VlanVid 0x100a then oxm VlanVid 0x100b else s | s <- of' flow]}
+      noSource flow = flow {flowModMatch = on (filter (/= oxm EthSrc 2) (of' flow))}
+      foreign' flow = flow {flowModCookie = 5}
+  minutesPass controller hosts fake (concatMap changed' [elsewhere, otherVlan, noSource, foreign']) [1 .. 40]
+  flowsFor fake 1 (frame (vlan 10) 1 2) >>= (@?= [])
+  -- Nor is a host learned from what is late.
+  minutesPass controller hosts fake table [41 .. 80]
+  flowsFor fake 1 (frame (vlan 10) 1 2) >>= (@?= [])
+  where
+    on = Match
+    of' flow = case flowModMatch flow of
+      Match fs -> fs
+      MatchRaw _ _ -> []
 
 -- Two switches of one network.
 withTwo :: Version -> (Runtime -> Controller -> Topology -> FakeOptions -> FakeSwitch -> IO ()) -> IO ()

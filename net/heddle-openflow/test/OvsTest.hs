@@ -17,7 +17,7 @@ import Heddle.IO (Runtime, withRuntime)
 import Heddle.IO qualified as IO
 import Heddle.OpenFlow
 import Heddle.OpenFlow.Controller
-import Heddle.OpenFlow.Hosts (newHosts)
+import Heddle.OpenFlow.Hosts
 import Heddle.OpenFlow.Learning
 import Heddle.OpenFlow.Packet (ethernet)
 import Heddle.OpenFlow.Topology
@@ -44,6 +44,7 @@ ovsTests missing
             | words' <- ["OpenFlow10", "OpenFlow13"],
               kind <- [0x8100, 0x88a8]
           ],
+        testGroup "hostWhoseFramesAFlowCarriesWasForgotten" [testCase words' (carried words') | words' <- ["OpenFlow10", "OpenFlow13"]],
         testCase "the highest version in common is spoken" bothVersions,
         testGroup "direct style: commit ties errors to commands, dump-flows shows what was sent" [testCase words' (committing v words') | (v, words') <- [(OF10, "OpenFlow10"), (OF13, "OpenFlow13")]],
         testCase "TLS: a switch that trusts our certificate connects, and is asked" encrypted,
@@ -133,6 +134,31 @@ learning version words' = withOvs $ \ovs -> withIO $ \runtime -> do
     countEnded counted @?= 1
 
 -- One host's address at two ports, in a VLAN each; another host's trunk.
+-- The switch says whose frames its flows carry.
+carried :: String -> IO ()
+carried words' = withOvs $ \ovs -> withIO $ \runtime -> do
+  port <- freePort
+  counts <- newWords 8
+  hosts <- newHosts 16 1000
+  addBridge ovs "br0" 17 [("p1", 1), ("p2", 2)] words' port
+  -- The flow is there for as long as the test runs.
+  let settings = defaultLearning {learnIdle = 3000, learnHosts = const (pure hosts)}
+  withController runtime (onPort port) (learningSwitch settings counts) $ \controller -> do
+    switch <- theSwitch controller
+    let place host = (\p -> if p == noPlace then Nothing else Just (placePort p)) <$> findHost hosts (hostKey 0 (Mac host))
+        minutesPass asked minutes = forM_ minutes $ \minute -> do
+          ageHosts 30 minute [hosts] [switch | asked]
+          -- Comes after the switch's answer.
+          request switch askBarrier >>= either (fail . show) pure
+    inject ovs "p1" 1 2
+    waitFor "the first host" ((== Just (PortNo 1)) <$> place 1)
+    inject ovs "p2" 2 1
+    waitFor "a flow" ((== 1) . countFlows <$> learningCounts counts)
+    minutesPass True [1 .. 100]
+    mapM place [1, 2] >>= (@?= [Nothing, Just (PortNo 2)])
+    minutesPass False [1 .. 40]
+    mapM place [1, 2] >>= (@?= [Nothing, Nothing])
+
 tagged :: String -> Word16 -> IO ()
 tagged words' kind = withOvs $ \ovs -> withIO $ \runtime -> do
   port <- freePort

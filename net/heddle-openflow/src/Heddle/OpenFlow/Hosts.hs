@@ -32,6 +32,7 @@ module Heddle.OpenFlow.Hosts
     Learned (..),
     learnHost,
     learnHostThen,
+    refreshHost,
     findHost,
     findHostThen,
     prefetchHosts,
@@ -185,6 +186,28 @@ learnHostThen hosts (HostKey key) (Place place) next = do
             | otherwise -> addHost hosts key new >>= next
   probe first (0 :: Int)
 {-# INLINE learnHostThen #-}
+
+-- | A host is in use at a place: it counts as seen in this minute if it was last seen there. News that is late cannot
+-- move a host, nor bring back one that was forgotten.
+--
+-- [Cost]: a probe; a compare-and-set if it was not seen in this minute.
+-- [Blocks]: never.
+-- [Threads]: any.
+refreshHost :: Hosts -> HostKey -> Place -> IO ()
+refreshHost hosts (HostKey key) (Place place) = do
+  Slots ws mask _ _ <- readRef (hostsSlots hosts)
+  minute <- readWord (hostsCounts hosts) 0
+  let new = place .|. minute `shiftL` 51
+      probe slot steps = do
+        found <- atomicRead ws (2 * slot)
+        case () of
+          _
+            | found == key -> do
+              old <- readWord ws (2 * slot + 1)
+              when (old /= new && old .&. whereMask == place) (void (compareAndSet ws (2 * slot + 1) old new))
+            | found /= 0 && steps <= mask -> probe ((slot + 1) .&. mask) (steps + 1)
+            | otherwise -> pure ()
+  probe (slotOf hosts mask key) (0 :: Int)
 
 -- A host without a slot.
 addHost :: Hosts -> Int -> Int -> IO Learned

@@ -14,6 +14,9 @@
 -- answered the same. When a host moves, or its port is gone, the flows to it and from it are deleted: those to it
 -- lead to the old place, and those from it would keep its return from being seen.
 --
+-- Hosts age as in a bridge, by the frames that they send. Frames that a flow carries are not seen here, but a flow ends
+-- 'learnIdle' seconds after its last frame, so a switch is asked which flows it has, and their sources have been seen.
+--
 -- Cost: a packet-in is about thirty loads, two probes of the table, prefetched while the packet-in before it is
 -- handled, and the stores of the answer; nothing is allocated.
 -- Owner: the thread that reads the switch.
@@ -29,6 +32,7 @@ module Heddle.OpenFlow.Learning
     forgetLearned,
     forgetHost,
     forgetAt,
+    ageHosts,
 
     -- * Counts
     LearningCounts (..),
@@ -46,7 +50,7 @@ import Heddle.OpenFlow.Controller
 import Heddle.OpenFlow.Hosts
 import Heddle.OpenFlow.Match
 import Heddle.OpenFlow.Message
-import Heddle.OpenFlow.Multipart (Port (..))
+import Heddle.OpenFlow.Multipart
 import Heddle.OpenFlow.Switch (giveUp)
 import Heddle.OpenFlow.Types
 import Heddle.OpenFlow.View
@@ -107,6 +111,7 @@ learningSwitch settings counts _ switch = do
               forgetPort settings hosts switch (portNumber port)
             where
               port = portStatusPort status
+          MultipartReply _ (FlowReply flows) -> mapM_ (sourceSeen hosts switch) flows
           _ -> pure (),
         onDown = \_ -> forgetSwitch hosts (infoNumber (switchInfo switch))
       }
@@ -246,6 +251,37 @@ forgetAt :: Switch -> [FlowMod] -> IO ()
 forgetAt switch changes = forM_ changes $ \change -> do
   result <- trySend switch 0 (FlowModMessage change)
   when (result == Full) (giveUp switch NotReading)
+
+-- | @ageHosts minutes minute tables switches@, to be called once a minute with the number of this minute: forgets hosts
+-- that have sent nothing for that many minutes (below 2048). Three times in that time the switches are asked for the
+-- flows that learning switches have made, whose sources count as seen, so a host is kept while a flow carries its
+-- frames, and for as long after the last of them as the flow is idle ('learnIdle'; for ever at 0).
+--
+-- [Cost]: O(slots); when the switches are asked, O(flows) in the thread that reads each switch.
+-- [Blocks]: never.
+-- [Threads]: one.
+ageHosts :: Int -> Int -> [Hosts] -> [Switch] -> IO ()
+ageHosts minutes minute tables asked = do
+  forM_ tables (`forgetOlder` minutes)
+  -- A switch whose mailbox is full is asked the next time, which is early enough.
+  when (minute `rem` max 1 (minutes `quot` 3) == 0) $
+    forM_ asked $ \switch -> trySend switch askedXid (MultipartRequest 0 (FlowRequest query))
+  where
+    -- 1.0 has no cookie in its question.
+    query = allFlows {queryCookie = learnedCookie, queryCookieMask = maxBound}
+
+-- Of a question whose answers, in parts, come to the handler.
+askedXid :: Xid
+askedXid = 1
+
+-- A flow of ours is in use: its source sends frames.
+sourceSeen :: Hosts -> Switch -> FlowStats -> IO ()
+sourceSeen hosts switch flow = case [fieldValue f (flowMatch flow) | f <- [InPort, VlanVid, EthSrc]] of
+  [Just (port, Nothing), Just (vid, Nothing), Just (source, Nothing)]
+    | flowCookie flow == learnedCookie ->
+      refreshHost hosts (hostKey (fromInteger vid) (Mac (fromInteger source))) $
+        placeOf (infoNumber (switchInfo switch)) (PortNo (fromInteger port))
+  _ -> pure ()
 
 -- Sends the packet of the present packet-in, of more than 16 KiB, to a port. It reads the frame once more: what a
 -- function out of line takes in a box, GHC 9.4 and later would make the caller put into one, for each packet-in.
