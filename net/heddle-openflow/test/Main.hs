@@ -14,10 +14,11 @@ import HostsTest (hostsTests)
 import InterruptTest (interruptTests)
 import LearningTest (learningTests)
 import NamespaceTest (namespaceTests)
+import OfctlTest (ofctlTests)
 import OvsTest (ovsTests)
 import System.Environment (setEnv)
 import Test.Tasty (defaultMain, testGroup)
-import TextTest (ofctlTests, textTests)
+import TextTest (textTests)
 
 main :: IO ()
 main = do

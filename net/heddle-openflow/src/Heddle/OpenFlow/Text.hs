@@ -7,7 +7,9 @@
 -- @ovs-ofctl dump-flows@ prints. Counters of a dump (@duration=@, @n_packets=@ and so on) are skipped when a flow is
 -- read.
 --
--- Bits of a value that its mask leaves out are cleared, as ovs-ofctl does.
+-- Parts may stand in any order, and bits of a value that its mask leaves out are cleared, as ovs-ofctl does. A number
+-- that has too many bits is refused, of which ovs-ofctl takes the lower ones; and a field without its protocol, which
+-- ovs-ofctl leaves out with a note, is kept if it is known which one it is, or refused.
 --
 -- What Open vSwitch adds to OpenFlow (NXM fields other than @nw_ttl@ and @tcp_flags@, registers, @learn@, @resubmit@,
 -- connection tracking) is not known here and is refused with its name.
@@ -26,11 +28,13 @@ module Heddle.OpenFlow.Text
   )
 where
 
+import Control.Monad (foldM)
 import Data.Bits ((.&.), (.|.))
 import Data.Char (isSpace, toLower)
+import Data.Either (partitionEithers)
 import Data.Foldable (asum)
 import Data.List (intercalate, stripPrefix)
-import Data.Maybe (fromMaybe)
+import Data.Maybe (fromMaybe, isJust)
 import Data.Word (Word16, Word32, Word64)
 import Heddle.OpenFlow.Action
 import Heddle.OpenFlow.Match
@@ -48,32 +52,33 @@ import Numeric (showHex)
 parseFlow :: Version -> String -> Either String FlowMod
 parseFlow version line = do
   let (front, acts) = splitActions line
-      parts = pieces front
+      (matched, changes) = partitionEithers [maybe (Left part) Right (attribute part) | part <- pieces front]
   instructions <- maybe (Right []) (parseActions version) acts
-  foldl (\sofar part -> sofar >>= attribute part) (Right ((flowAdd 32768 matchAll []) {flowModInstructions = instructions})) parts
+  fields <- matchParts matched
+  -- 1.3 matches a priority only beside a tag, of any VLAN.
+  let match = Match (fields ++ [oxmMasked VlanVid 0x1000 0x1000 | version == OF13, has VlanPcp fields, not (has VlanVid fields)])
+  foldM (\flow change -> change flow) (flowAdd 32768 match []) {flowModInstructions = instructions} changes
   where
-    attribute part flow = case break (== '=') part of
-      ("priority", '=' : v) -> (\n -> flow {flowModPriority = n}) <$> number part v
+    has field fields = isJust (fieldValue field (Match fields))
+    attribute part = case break (== '=') part of
+      ("priority", '=' : v) -> set (number part v) (\n flow -> flow {flowModPriority = n})
       ("cookie", '=' : v) -> case break (== '/') v of
-        (c, '/' : m) -> (\a b -> flow {flowModCookie = a, flowModCookieMask = b}) <$> number part c <*> number part m
-        (c, _) -> (\n -> flow {flowModCookie = n}) <$> number part c
-      ("table", '=' : v) -> (\n -> flow {flowModTable = n}) <$> number part v
-      ("idle_timeout", '=' : v) -> (\n -> flow {flowModIdle = n}) <$> number part v
-      ("hard_timeout", '=' : v) -> (\n -> flow {flowModHard = n}) <$> number part v
-      ("out_port", '=' : v) -> (\p -> flow {flowModOutPort = p}) <$> port v
-      ("out_group", '=' : v) -> (\n -> flow {flowModOutGroup = n}) <$> number part v
-      ("send_flow_rem", "") -> Right flow {flowModFlags = flowModFlags flow .|. SendFlowRemoved}
-      ("check_overlap", "") -> Right flow {flowModFlags = flowModFlags flow .|. CheckOverlap}
-      ("reset_counts", "") -> Right flow {flowModFlags = flowModFlags flow .|. 4}
-      ("no_packet_counts", "") -> Right flow {flowModFlags = flowModFlags flow .|. 8}
-      ("no_byte_counts", "") -> Right flow {flowModFlags = flowModFlags flow .|. 16}
-      (name, '=' : _) | name `elem` ["duration", "n_packets", "n_bytes", "idle_age", "hard_age"] -> Right flow
-      _ -> do
-        let old = case flowModMatch flow of
-              Match m -> m
-              MatchRaw _ _ -> []
-        new <- matchPart (typesOf old) part
-        pure flow {flowModMatch = Match (merge old new)}
+        (c, '/' : m) -> set ((,) <$> number part c <*> number part m) (\(a, b) flow -> flow {flowModCookie = a, flowModCookieMask = b})
+        (c, _) -> set (number part c) (\n flow -> flow {flowModCookie = n})
+      ("table", '=' : v) -> set (number part v) (\n flow -> flow {flowModTable = n})
+      ("idle_timeout", '=' : v) -> set (number part v) (\n flow -> flow {flowModIdle = n})
+      ("hard_timeout", '=' : v) -> set (number part v) (\n flow -> flow {flowModHard = n})
+      ("out_port", '=' : v) -> set (port v) (\p flow -> flow {flowModOutPort = p})
+      ("out_group", '=' : v) -> set (number part v) (\n flow -> flow {flowModOutGroup = n})
+      ("send_flow_rem", "") -> flag SendFlowRemoved
+      ("check_overlap", "") -> flag CheckOverlap
+      ("reset_counts", "") -> flag 4
+      ("no_packet_counts", "") -> flag 8
+      ("no_byte_counts", "") -> flag 16
+      (name, '=' : _) | name `elem` ["duration", "n_packets", "n_bytes", "idle_age", "hard_age"] -> Just Right
+      _ -> Nothing
+    set value change = Just (\flow -> (`change` flow) <$> value)
+    flag bit = Just (\flow -> Right flow {flowModFlags = flowModFlags flow .|. bit})
 
 -- The text before and after the actions.
 splitActions :: String -> (String, Maybe String)

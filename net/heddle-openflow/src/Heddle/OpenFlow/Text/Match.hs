@@ -14,9 +14,8 @@ module Heddle.OpenFlow.Text.Match
 
     -- * Parts
     Types (..),
-    typesOf,
-    merge,
     matchPart,
+    matchParts,
   )
 where
 
@@ -33,13 +32,13 @@ import Heddle.OpenFlow.Types
 -- | The fields that later ones depend on: the Ethernet type and the protocol.
 data Types = Types !(Maybe Integer) !(Maybe Integer)
 
--- | Those of fields that were read before.
+-- Those of fields.
 typesOf :: [Oxm] -> Types
 typesOf fields = Types (value EthType) (value IpProto)
   where
     value f = fst <$> fieldValue f (Match fields)
 
--- | Add fields; of two values of a field the later one counts.
+-- Add fields; of two values of a field the later one counts.
 merge :: [Oxm] -> [Oxm] -> [Oxm]
 merge old new = filter (not . replaced) old ++ filter (`notElem` old) new
   where
@@ -52,7 +51,19 @@ merge old new = filter (not . replaced) old ++ filter (`notElem` old) new
 --
 -- [Cost]: O(characters).
 parseMatch :: String -> Either String Match
-parseMatch text = Match <$> foldl (\sofar part -> sofar >>= \old -> merge old <$> matchPart (typesOf old) part) (Right []) (pieces text)
+parseMatch text = Match <$> matchParts (pieces text)
+
+-- | Read the parts of a match, in any order: a field such as @nw_src@ is one of ARP or of IPv4 by the type that stands
+-- before it or behind.
+matchParts :: [String] -> Either String [Oxm]
+matchParts parts = do
+  Types ethType _ <- typesOf <$> fields (Types Nothing Nothing) typing
+  types <- typesOf <$> fields (Types ethType Nothing) typing
+  matched <$> fields types parts
+  where
+    fields types = foldM (\old part -> merge old <$> anyPart types part) []
+    typing = [part | part <- parts, let name = takeWhile (/= '=') part, name `elem` typeNames || isJust (lookup part shorthands)]
+    typeNames = ["dl_type", "eth_type", "nw_proto", "ip_proto"]
 
 shorthands :: [(String, [Oxm])]
 shorthands =
@@ -76,12 +87,19 @@ shorthands =
     proto n = [oxm IpProto n]
 
 -- | A field with a mask, as ovs-ofctl sends it: bits of the value that the mask leaves out are cleared, or a switch
--- refuses the flow. A mask of all bits is none, and a mask of no bits is no field.
+-- refuses the flow. A mask of all bits is none. One of no bits takes back what was said of the field before, and is then
+-- no field ('matched').
 withMask :: Field -> Integer -> Integer -> [Oxm]
 withMask field n m
-  | m == 0 = []
   | m == 1 `shiftL` fieldBits (fieldInfo field) - 1 = [oxm field n]
   | otherwise = [oxmMasked field (n .&. m) m]
+
+-- Those that are matched at all.
+matched :: [Oxm] -> [Oxm]
+matched = filter $ \case
+  Oxm _ _ (Just mask) -> B.any (/= 0) mask
+  OxmRaw 0xffff 85 bytes -> B.any (/= 0) (B.drop 6 bytes)
+  _ -> True
 
 -- The fields that Open vSwitch adds and sends in 1.3 too.
 
@@ -109,7 +127,6 @@ tcpFlagsOf text = case text of
   _ -> (\x -> [tcpFlags x Nothing]) <$> (mapM (`lookup` tcpFlagNames) (barred text) >>= foldM once 0)
   where
     twelve n = either (const Nothing) Just (integer "" n) >>= \x -> if x < 0x1000 then Just x else Nothing
-    flagsIn _ 0 = []
     flagsIn n mask = [tcpFlags (n .&. mask) (Just mask)]
     once sofar bit = if sofar .&. bit /= 0 then Nothing else Just (sofar .|. bit)
     barred t = case break (== '|') t of
@@ -135,7 +152,11 @@ renderTcpFlags n mask
 
 -- | Read one part of a match.
 matchPart :: Types -> String -> Either String [Oxm]
-matchPart (Types ethType proto) part = case break (== '=') part of
+matchPart types part = matched <$> anyPart types part
+
+-- Also fields of which nothing is matched.
+anyPart :: Types -> String -> Either String [Oxm]
+anyPart (Types ethType proto) part = case break (== '=') part of
   (name, "") -> maybe (Left ("'" ++ part ++ "' is not a field")) Right (lookup name shorthands)
   (name, _ : v) -> case name of
     "in_port" -> (\p -> [oxm InPort (toInteger (portWord p))]) <$> port v
@@ -161,7 +182,8 @@ matchPart (Types ethType proto) part = case break (== '=') part of
     "arp_tpa" -> ipv4s ArpTpa v
     "arp_sha" -> macs ArpSha v
     "arp_tha" -> macs ArpTha v
-    "nw_tos" -> integer part v >>= \n -> limited 8 n >> if n .&. 3 == 0 then Right [oxm IpDscp (n `shiftR` 2)] else Left (part ++ ": the lower two bits are not matched")
+    -- The byte of IPv4 that also has the two bits of nw_ecn, which are not matched by it.
+    "nw_tos" -> integer part v >>= \n -> limited 8 n >> Right [oxm IpDscp (n `shiftR` 2)]
     "ip_dscp" -> plain IpDscp v
     "nw_ttl" -> integer part v >>= \n -> limited 8 n >> Right [nwTtl n]
     "nw_ecn" -> plain IpEcn v
@@ -239,7 +261,7 @@ matchPart (Types ethType proto) part = case break (== '=') part of
       Just 1 | ethType /= Just 0x86dd -> plain i4 v
       Just 58 -> plain i6 v
       Just 6 -> masked t v
-      _ -> Left (part ++ ": needs a protocol before it, such as tcp or udp")
+      _ -> Left (part ++ ": needs a protocol beside it, such as tcp or udp")
 
 -- | A match: a shorthand for the protocol, then the fields.
 --
