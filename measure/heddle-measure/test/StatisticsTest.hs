@@ -3,7 +3,7 @@ module StatisticsTest (tests) where
 
 import Control.Monad (forM_)
 import Data.Bits (shiftR, xor)
-import Data.List (foldl')
+import Data.List (foldl', isInfixOf)
 import Data.Vector.Unboxed qualified as Vector
 import Data.Word (Word64)
 import Foreign.Storable (pokeElemOff)
@@ -149,12 +149,29 @@ growths :: TestTree
 growths =
   testGroup
     "growth"
-    [ testCase (orderName order) $ do
-        let sizes = [100, 200 .. 3200] ++ [6400, 12800, 25600]
-            times = [(50 + 3 * orderGrowth order n) * (1 + 0.01 * e) | (n, e) <- zip sizes (normals 42)]
-        fmap fitted (fitOrder (zip sizes times)) @?= Just order
-      | order <- [Constant, Logarithmic, Linear, Linearithmic, Quadratic, QuadraticLog, Cubic]
-    ]
+    $ [ testCase (orderName order) $ do
+          let sizes = [100, 200 .. 3200] ++ [6400, 12800, 25600]
+              times = [(50 + 3 * orderGrowth order n) * (1 + 0.01 * e) | (n, e) <- zip sizes (normals 42)]
+          fmap fitted (fitOrder (zip sizes times)) @?= Just order
+        | order <- [Constant, Logarithmic, Linear, Linearithmic, Quadratic, QuadraticLog, Cubic]
+      ]
+      ++ [ testGroup
+             "slowerStepsWereClearlyALogarithm: an order with a logarithm is never clear"
+             [ testCase what $ do
+                 let told = maybe "" showFit (fitOrder points)
+                 assertBool told (all (`isInfixOf` told) wanted && not (any (`isInfixOf` told) unwanted))
+               | let sizes = [1000, 2000, 4000, 8000, 16000, 32000, 64000, 128000, 256000, 512000]
+                     noisy t = zipWith (\n e -> (n, t n * (1 + 0.002 * e))) sizes (normals 7),
+                 (what, points, wanted, unwanted) <-
+                   [ ("a list that leaves the caches", noisy (\n -> n * (3 + 0.35 * log (n / 1000))), ["O(n log n) or O(n) "], ["clear", "probable"]),
+                     ("n log n", noisy (\n -> 3 * n * log n), ["O(n log n) or O(n) "], ["clear", "probable"]),
+                     ("log n", noisy (\n -> 20 * log n), ["O(log n) or O(1) "], ["clear", "probable"]),
+                     ("n^2 log n", noisy (\n -> n * n * log n), ["O(n^2 log n) or O(n^2) "], ["clear", "probable"]),
+                     ("n", noisy (\n -> 100 + 3 * n), ["O(n) (clear"], [" or "]),
+                     ("n^2", noisy (\n -> 100 + n * n), ["O(n^2) (clear"], [" or "])
+                   ]
+             ]
+         ]
 
 -- | A first-order autoregressive sequence around 100, with standard deviation 1.
 autoregressive :: Double -> Int -> Word64 -> Sample

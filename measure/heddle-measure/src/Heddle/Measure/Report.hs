@@ -125,18 +125,9 @@ showBytes b
   | b < 1e7 = digits (b / 1024) ++ " KiB"
   | otherwise = digits (b / 1048576) ++ " MiB"
 
--- | The fitted order and how clear it is.
+-- | The fitted order, how clear it is, and which sizes were left out.
 showGrowth :: Growth -> String
-showGrowth growth = case growthFit growth of
-  Nothing -> "no order can be told from fewer than four sizes" ++ leftOut
-  Just fit
-    | fitConfidence fit >= 0.95 -> "grows as " ++ name ++ " (clear: weight " ++ weight ++ " among the orders tried)" ++ leftOut
-    | fitConfidence fit >= 0.75 -> "grows as " ++ name ++ " (probable: weight " ++ weight ++ "; next " ++ next ++ ")" ++ leftOut
-    | otherwise -> "grows as " ++ name ++ " or " ++ next ++ " (undecided: weight " ++ weight ++ "; give it sizes further apart)" ++ leftOut
-    where
-      name = orderName (fitted fit)
-      next = orderName (fitRunnerUp fit)
-      weight = showFFloat (Just 2) (fitConfidence fit) ""
+showGrowth growth = maybe "no order can be told from fewer than four sizes" (("grows as " ++) . showFit) (growthFit growth) ++ leftOut
   where
     leftOut = case growthLeftOut growth of
       [] -> ""

@@ -47,6 +47,7 @@ module Heddle.Measure.Statistics
     Order (..),
     Fit (..),
     fitOrder,
+    showFit,
     orderName,
     orderGrowth,
 
@@ -60,6 +61,7 @@ import Data.List (sortOn)
 import Data.Primitive.PrimArray (PrimArray, emptyPrimArray, foldlPrimArray', generatePrimArray, indexPrimArray, mapPrimArray, primArrayFromList, primArrayToList, sizeofPrimArray)
 import Data.Word (Word64)
 import Heddle.Measure.Sort (sorted)
+import Numeric (showFFloat)
 
 -- | Measurements in the order in which they were taken.
 type Sample = PrimArray Double
@@ -418,6 +420,28 @@ fitOrder points
         a = (svv * su - suv * sv) / det
         onlyConstant = su / suu
         onlyFactor = sv / svv
+
+-- | The order and how clear it is, in a few words. An order with a logarithm is never clear: caches and the collector slow
+-- down the steps of larger inputs, which in the sizes that can be measured looks like a logarithm.
+--
+-- >>> fmap showFit (fitOrder [(n, 3 * n) | n <- [1000, 2000 .. 9000]])
+-- Just "O(n) (clear: weight 1.00 among the orders tried)"
+showFit :: Fit -> String
+showFit fit
+  | fitConfidence fit < 0.75 = name ++ " or " ++ next ++ " (undecided" ++ weight ++ "; give it sizes further apart)"
+  | Just other <- lessALogarithm =
+    name ++ " or " ++ orderName other ++ " (" ++ drop 2 weight ++ "; slower steps, by caches or the collector, look like a logarithm)"
+  | fitConfidence fit >= 0.95 = name ++ " (clear" ++ weight ++ " among the orders tried)"
+  | otherwise = name ++ " (probable" ++ weight ++ "; next " ++ next ++ ")"
+  where
+    name = orderName (fitted fit)
+    next = orderName (fitRunnerUp fit)
+    weight = ": weight " ++ showFFloat (Just 2) (fitConfidence fit) ""
+    lessALogarithm = case fitted fit of
+      Logarithmic -> Just Constant
+      Linearithmic -> Just Linear
+      QuadraticLog -> Just Quadratic
+      _ -> Nothing
 
 -- | A kernel estimate of the density at this number of places from the least to the greatest value, with Silverman's
 -- bandwidth: places and heights. A constant sample has none.
