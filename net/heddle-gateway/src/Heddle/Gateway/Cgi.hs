@@ -282,6 +282,7 @@ runProgram cgi place request script file = askProgram asking place request scrip
           -- It ends by itself, and then gives its place up.
           backendRelease = pure ()
         }
+    launch :: IO () -> Content -> Variables -> IO (Either Errno Program)
     launch free content variables = do
       deadline <- deadlineIn (cgiTime settings)
       key <- modifyRef (cgiRunning cgi) (\(n, running) -> ((n + 1, running), n))

@@ -34,7 +34,6 @@ import Heddle.Gateway.Answer
 import Heddle.Gateway.Asking
 import Heddle.Gateway.Attend (Attendances, withAttendances)
 import Heddle.Gateway.Backlog
-import Heddle.Gateway.Content
 import Heddle.Gateway.Environment
 import Heddle.Gateway.Failure
 import Heddle.Gateway.Place
