@@ -4,10 +4,12 @@ module ImportTest (tests) where
 import Control.Monad (forM_)
 import Data.List (isInfixOf)
 import Data.Text qualified as T
+import Heddle.Prim.Exception (evaluate)
 import Heddle.Serve.Config
 import Heddle.Serve.Internal (importNginx)
 import SiteFixture (withDirectory)
 import System.FilePath ((</>))
+import System.Mem (getAllocationCounter)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
@@ -24,6 +26,8 @@ tests =
       testCase "namedLocationsWereLostSilently: what stands beside their proxy_pass" namedLocations,
       testCase "oneServersBodiesWereAllServers: client_max_body_size of a server and a location" bodies,
       testCase "aRouteWasSaidThatIsNone: location = with rules only" exact,
+      testCase "quotedBackslashesWereLost: escapes as nginx has them, in quotes and without" escapes,
+      testCase "locationsCostTheCubeOfTheirNumber" manyLocations,
       testCase "everyFileWasMighttpds: files of other servers are refused" refused
     ]
 
@@ -71,6 +75,44 @@ kept =
       "auth_basic 'Members'"
     ]
     $ \directive -> snd (translationOf (server (directive ++ ";"))) @?= []
+
+escapes :: IO ()
+escapes = do
+  forM_ [("\\.php$", "*.php"), ("\"\\.php$\"", "*.php"), ("'\\.(jpg|png)$'", "*.{jpg,png}")] $ \(expression, glob) -> do
+    let (yaml, problems) = translationOf (server ("location ~ " ++ expression ++ " { add_header A b; }"))
+    problems @?= []
+    assertBool yaml (("\"/**/" ++ glob ++ "\"") `isInfixOf` yaml || ("\"" ++ glob ++ "\"") `isInfixOf` yaml)
+  forM_
+    [ ("\"a\\\"b\"", "a\\\"b"),
+      ("a\\\"b", "a\\\"b"),
+      ("'it\\'s'", "it's"),
+      ("'a\\\\b'", "a\\\\b"),
+      ("a\\\\b", "a\\\\b"),
+      ("\"a\\tb\"", "a\\tb"),
+      ("'a\\db'", "a\\\\db"),
+      ("a\\ b", "a\\\\ b")
+    ]
+    $ \(value, written) -> do
+      let (yaml, problems) = translationOf (server ("add_header A " ++ value ++ ";"))
+      problems @?= []
+      assertBool yaml (("A: \"" ++ written ++ "\"\n") `isInfixOf` yaml)
+  -- Lines are counted through an escaped end of a line.
+  snd (translationOf (server "add_header A \"x\\\ny\";\ncharset iso-8859-1;")) @?= ["n.conf:7:1: not translated: charset iso-8859-1"]
+
+-- What is allocated for four times as many is four times as much, and not its square.
+manyLocations :: IO ()
+manyLocations = do
+  few <- allocatedFor 100
+  many <- allocatedFor 400
+  assertBool (show few ++ " bytes, and " ++ show many) (many < 8 * few)
+  where
+    allocatedFor n = do
+      let text = server (concat ["location /p" ++ show k ++ " { proxy_pass http://127.0.0.1:1; }\n" | k <- [1 .. n :: Int]])
+      _ <- evaluate (length text)
+      before <- getAllocationCounter
+      _ <- evaluate (length (fst (translationOf text)))
+      after <- getAllocationCounter
+      pure (before - after)
 
 expires :: IO ()
 expires = do

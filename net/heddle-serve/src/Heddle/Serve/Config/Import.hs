@@ -21,7 +21,8 @@ module Heddle.Serve.Config.Import
   )
 where
 
-import Data.List (foldl')
+import Data.List (foldl', sortOn)
+import Data.Map.Strict qualified as Map
 import Data.Text (Text)
 import Heddle.Serve.Config.Tree
 import Heddle.Serve.Config.Yaml
@@ -66,16 +67,27 @@ leftAt at what = Translation [] [Problem at what]
 noted :: FilePath -> Int -> String -> Translation
 noted file line = leftAt (Position file line 1)
 
--- | One mapping: lists and mappings of one key are joined, and of several texts the last counts.
+-- | One mapping: lists and mappings of one key are joined, and of several texts the last counts. Keys stand where they
+-- came first.
+--
+-- Cost: O(n log n) for n keys, and the square of the items of lists that are joined.
 merged :: [(String, Yaml)] -> [(String, Yaml)]
-merged = foldl' add []
+merged entries = [(key, joined values) | (_, key, values) <- sortOn (\(at, _, _) -> at) found]
   where
-    add before (key, value) = case break ((== key) . fst) before of
-      (earlier, (_, was) : later) -> earlier ++ (key, both was value) : later
-      _ -> before ++ [(key, value)]
-    both (YamlList a) (YamlList b) = YamlList (a ++ [item | item <- b, item `notElem` a])
-    both (YamlMap a) (YamlMap b) = YamlMap (merged (a ++ b))
-    both _ value = value
+    found = [(at, key, values) | (key, (at, values)) <- Map.toList (foldl' add Map.empty (zip [0 :: Int ..] entries))]
+    add known (at, (key, value)) = Map.insertWith (\_ (first, values) -> (first, value : values)) key (at, [value]) known
+    -- The newest comes first. What is of another kind replaces what was before it.
+    joined = \case
+      newest@(YamlMap _) : older@(YamlMap _ : _) -> YamlMap (merged (concat (reverse [keys | YamlMap keys <- takeWhile isMap (newest : older)])))
+      YamlList newest : older@(YamlList _ : _) -> YamlList (foldl' union' [] (reverse (newest : [items | YamlList items <- takeWhile isList older])))
+      values -> head values
+    union' before items = before ++ filter (`notElem` before) items
+    isMap = \case
+      YamlMap _ -> True
+      _ -> False
+    isList = \case
+      YamlList _ -> True
+      _ -> False
 
 -- | A list of texts.
 texts :: [String] -> Yaml

@@ -45,16 +45,25 @@ tokens = go 1
       | c `elem` "\"'" = quoted n n c "" rest
       | otherwise = bare n "" (c : rest)
     quoted from n q done = \case
-      '\\' : c : rest -> quoted from n q (c : done) rest
+      '\\' : c : rest -> quoted from (after n c) q (escaped c ++ done) rest
       c : rest
         | c == q -> Word' from (reverse done) : go n rest
-        | otherwise -> quoted from (if c == '\n' then n + 1 else n) q (c : done) rest
+        | otherwise -> quoted from (after n c) q (c : done) rest
       [] -> [Word' from (reverse done)]
     bare n done text = case text of
       '$' : '{' : rest -> let (name, more) = break (== '}') rest in bare n (reverse ("${" ++ name ++ "}") ++ done) (drop 1 more)
-      '\\' : c : rest -> bare n (c : '\\' : done) rest
+      '\\' : c : rest -> bare (after n c) (escaped c ++ done) rest
       c : rest | not (isSpace c) && c `notElem` "{;" -> bare n (c : done) rest
       _ -> Word' n (reverse done) : go n text
+    after n c = if c == '\n' then n + 1 else n
+    -- Reversed. Where nginx knows no escape, such as in a regular expression's '\.', the backslash stays.
+    escaped = \case
+      't' -> "\t"
+      'r' -> "\r"
+      'n' -> "\n"
+      c
+        | c `elem` "\"'\\" -> [c]
+        | otherwise -> [c, '\\']
 
 -- | Directives, or where the text is not nginx's.
 parseNginx :: FilePath -> String -> Either Problem [Directive]
