@@ -16,6 +16,7 @@ import JsonGenericTest qualified
 import JsonLiteralTest qualified
 import JsonOracleTest qualified
 import JsonTypesTest qualified
+import MissingFieldsTest qualified
 import OracleTest qualified
 import RoundTripTest qualified
 import StreamTest qualified
@@ -40,6 +41,7 @@ main =
         OracleTest.tests,
         JsonOracleTest.tests,
         RoundTripTest.tests,
+        MissingFieldsTest.tests,
         FieldValuesTest.tests,
         ExamplesTest.tests
       ]

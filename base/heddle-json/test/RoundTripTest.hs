@@ -65,8 +65,28 @@ tests =
       testGroup "by class" byClass,
       testGroup "keys of maps" keys,
       testGroup "strings of every type" strings,
-      testGroup "infinities and NaN" nonFinite
+      testGroup "infinities and NaN" nonFinite,
+      testGroup "a field with the key of the tag" sameKey
     ]
+
+-- | A record with a field that has the tag's key, and one whose field comes before it.
+data Keyed = Keyed {tag :: !Int} | Later {earlier :: !Int, tag :: !Int}
+  deriving stock (Eq, Generic, Show)
+  deriving anyclass (FromJson, ToJson)
+
+sameKey :: [TestTree]
+sameKey =
+  [ testCase "its object has the key twice" $
+      map (toByteString . encodeJson) [Keyed 1, Later 2 1] @?= ["{\"tag\":\"Keyed\",\"tag\":1}", "{\"tag\":\"Later\",\"earlier\":2,\"tag\":1}"],
+    testCase "read unless the last of equal keys counts" $ do
+      [decode defaultLimits {limitDuplicates = policy} fromJson (toByteString (encodeJson x)) | policy <- [DuplicatesRefused, DuplicatesFirst], x <- [Keyed 1, Later 2 1]]
+        @?= concat (replicate 2 (map Right [Keyed 1, Later 2 1]))
+      either (Just . malformedReason) (const Nothing) (decode defaultLimits {limitDuplicates = DuplicatesLast} fromJson "{\"tag\":\"Keyed\",\"tag\":1}" :: Either Malformed Keyed)
+        @?= Just (WrongKind "a string" "a number"),
+    testProperty "another key for it" $ \n m ->
+      let options = defaultOptions {optionField = \name -> if name == "tag" then "tag_" else name}
+       in conjoin [returns (genericFromJson options) (toByteString (encode (genericToJson options x))) x | x <- [Keyed n, Later m n]]
+  ]
 
 -- | Values that contain numbers JSON does not have.
 data Measured = Measured {precise :: !Double, coarse :: !Float, more :: !(Maybe [Double]), named :: !(Map Double Double)}

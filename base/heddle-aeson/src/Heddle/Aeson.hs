@@ -172,7 +172,7 @@ aeson = refine (result . ifromJSON) value
       IError [] why -> Left why
       IError path why -> Left (showPath (stepsOf path) <> ": " <> why)
 
--- | heddle-json's classes, by the instances of aeson's.
+-- | heddle-json's classes, by the instances of aeson's; with aeson 2.2, also which fields may be missing.
 newtype ViaAeson a = ViaAeson
   { -- | The value.
     viaAeson :: a
@@ -183,9 +183,11 @@ newtype ViaAeson a = ViaAeson
 instance ToJSON a => ToJson (ViaAeson a) where
   toJson (ViaAeson x) = fromValue (toJSON x)
   toJsonList = fromValue . toJSONList . map viaAeson
+  isMissing (ViaAeson x) = aesonOmits x
 
 instance FromJSON a => FromJson (ViaAeson a) where
   fromJson = ViaAeson <$> aeson
+  missing = ViaAeson <$> aesonOmitted
 
 -- | aeson's classes, by the instances of heddle-json's. An infinity or NaN is @null@, and @null@ is read as NaN
 -- ('NonFiniteNull').

@@ -57,6 +57,7 @@ import Data.Kind (Type)
 import Data.List.NonEmpty (NonEmpty (..))
 import Data.Map.Strict (Map)
 import Data.Map.Strict qualified as Map
+import Data.Maybe (isNothing)
 import Data.Monoid (All (..), Any (..), First (..), Last (..), Product (..), Sum (..))
 import Data.Ord (Down (..))
 import Data.Proxy (Proxy)
@@ -98,6 +99,15 @@ class ToJson a where
   toJsonList :: [a] -> Build 'One Mixed
   toJsonList = listOf toJson
 
+  -- | Whether a field of a record is left out for this value under 'Heddle.Json.Options.optionOmitNothing'. 'Nothing' is;
+  -- of other types, only values for which an instance says so. A newtype has the answer of what it holds if it derives by
+  -- @newtype@ or @via@.
+  --
+  -- Law (@missingFields@): such a value is the one in 'Heddle.Json.FromJson.missing', to be read where the key is missing.
+  isMissing :: a -> Bool
+  isMissing _ = False
+  {-# INLINE isMissing #-}
+
 -- Compiled once, not where it is used: derived instances are compiled in a fraction of the time.
 listOf :: (a -> Build 'One Mixed) -> [a] -> Build 'One Mixed
 listOf form xs = mixed (arrayOf form xs)
@@ -137,7 +147,8 @@ steps' (Build f) = f
 --
 -- Law (@aeson@): the bytes are those of aeson's @genericToEncoding@ with the same options,
 -- except for floating point numbers, which are written differently: finite ones in the shortest form, infinities as
--- 'NonFinite' says (aeson writes @"+inf"@ and @"-inf"@).
+-- 'NonFinite' says (aeson writes @"+inf"@ and @"-inf"@). What 'isMissing' is left out as by aeson 2.2; earlier ones leave
+-- out only what is a 'Maybe' in the instance's own declaration.
 genericToJson :: forall a. (Generic a, GenericJson (Rep a)) => Options -> a -> Build 'One Mixed
 genericToJson options = \x -> Build (\before -> addrState (\sink p -> runAddrState (runData plan (from x) before) sink p))
   where
@@ -196,13 +207,15 @@ instance ToJson a => RunFields (S1 ('MetaSel 'Nothing u s l) (K1 i a)) where
   {-# INLINE runFields #-}
 
 instance (KnownSymbol n, ToJson a) => RunFields (S1 ('MetaSel ('Just n) u s l) (K1 i a)) where
-  runFields plan i (M1 (K1 x)) before = do
-    putKey plan i before
-    _ <- steps' (toJson x) Build.First
-    pure Next
+  runFields plan@(FieldsPlan omit _) i (M1 (K1 x)) before
+    | omit, isMissing x = pure before
+    | otherwise = do
+      putKey plan i before
+      _ <- steps' (toJson x) Build.First
+      pure Next
   {-# INLINE runFields #-}
 
--- Incoherent: for a type variable GHC takes the other instance, which omits nothing, as aeson does.
+-- Incoherent, for both do the same: this one takes less code where the type is known.
 instance {-# INCOHERENT #-} (KnownSymbol n, ToJson a) => RunFields (S1 ('MetaSel ('Just n) u s l) (K1 i (Maybe a))) where
   runFields plan i (M1 (K1 x)) before = putMaybe plan i (\y -> steps' (toJson y)) x before
   {-# INLINE runFields #-}
@@ -367,6 +380,8 @@ instance ToJson a => ToJson (Maybe a) where
     Nothing -> mixed null_
     Just x -> toJson x
   {-# INLINE toJson #-}
+  isMissing = isNothing
+  {-# INLINE isMissing #-}
 
 -- | @{"Left":…}@ or @{"Right":…}@.
 instance (ToJson a, ToJson b) => ToJson (Either a b) where
@@ -413,24 +428,31 @@ part = retyped . toJson
 instance ToJson a => ToJson (Identity a) where
   toJson (Identity x) = toJson x
   toJsonList = toJsonList . map runIdentity
+  isMissing (Identity x) = isMissing x
 
 instance ToJson a => ToJson (Const a b) where
   toJson (Const x) = toJson x
+  isMissing (Const x) = isMissing x
 
 instance ToJson a => ToJson (Down a) where
   toJson (Down x) = toJson x
+  isMissing (Down x) = isMissing x
 
 instance ToJson a => ToJson (Max a) where
   toJson (Max x) = toJson x
+  isMissing (Max x) = isMissing x
 
 instance ToJson a => ToJson (Min a) where
   toJson (Min x) = toJson x
+  isMissing (Min x) = isMissing x
 
 instance ToJson a => ToJson (Sum a) where
   toJson (Sum x) = toJson x
+  isMissing (Sum x) = isMissing x
 
 instance ToJson a => ToJson (Product a) where
   toJson (Product x) = toJson x
+  isMissing (Product x) = isMissing x
 
 instance ToJson All where
   toJson (All x) = toJson x
@@ -440,9 +462,11 @@ instance ToJson Any where
 
 instance ToJson a => ToJson (First a) where
   toJson (First x) = toJson x
+  isMissing (First x) = isMissing x
 
 instance ToJson a => ToJson (Last a) where
   toJson (Last x) = toJson x
+  isMissing (Last x) = isMissing x
 
 instance (ToKey k, ToJson a) => ToJson (Map k a) where
   toJson = mixed . mapObject . Map.toAscList

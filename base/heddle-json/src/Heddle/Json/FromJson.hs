@@ -79,7 +79,8 @@ class FromJson a where
   fromJsonList :: Decoder [a]
   fromJsonList = listOf fromJson
 
-  -- | The value of a field whose key the object lacks.
+  -- | The value of a field whose key the object lacks; without one, the key is required. 'Nothing' for a 'Maybe', and for a
+  -- newtype around one that derives by @newtype@ or @via@.
   missing :: Maybe a
   missing = Nothing
   {-# INLINE missing #-}
@@ -448,21 +449,27 @@ instance
 
 instance FromJson a => FromJson (Const a b) where
   fromJson = Const <$> fromJson
+  missing = Const <$> missing
 
 instance FromJson a => FromJson (Down a) where
   fromJson = Down <$> fromJson
+  missing = Down <$> missing
 
 instance FromJson a => FromJson (Max a) where
   fromJson = Max <$> fromJson
+  missing = Max <$> missing
 
 instance FromJson a => FromJson (Min a) where
   fromJson = Min <$> fromJson
+  missing = Min <$> missing
 
 instance FromJson a => FromJson (Monoid.Sum a) where
   fromJson = Monoid.Sum <$> fromJson
+  missing = Monoid.Sum <$> missing
 
 instance FromJson a => FromJson (Product a) where
   fromJson = Product <$> fromJson
+  missing = Product <$> missing
 
 instance FromJson All where
   fromJson = All <$> bool

@@ -84,8 +84,9 @@ defaultLimits =
 -- * halves of surrogate pairs in a 'String', which become U+FFFD;
 -- * constructors that 'Untagged' cannot tell apart: the first that fits is read.
 --
--- A field with the key that 'TaggedObject' has for the tag gives the object this key twice, which other readers may refuse
--- or take otherwise (RFC 8259, section 4): 'optionField' can give it another.
+-- A field with the key that 'TaggedObject' has for the tag gives the object this key twice. It is read again, but not under
+-- 'DuplicatesLast', and other readers may refuse it or take it otherwise (RFC 8259, section 4): 'optionField' can give the
+-- field another key.
 data Options = Options
   { -- | From a field's name to a key.
     optionField :: String -> String,
@@ -95,8 +96,9 @@ data Options = Options
     optionSum :: !Sum,
     -- | Whether constructors are strings if none of the type has a field.
     optionEnumerations :: !Bool,
-    -- | Whether fields that are 'Nothing' are left out. A missing field of type 'Maybe' is
-    -- read as 'Nothing' in any case.
+    -- | Whether fields that are 'Nothing' are left out: those of a type 'Maybe', of a type @f a@ where @f@ is 'Maybe', and
+    -- of other types by 'Heddle.Json.Encode.isMissing'. A missing field is read as 'Nothing' in any case
+    -- ('Heddle.Json.FromJson.missing').
     optionOmitNothing :: !Bool,
     -- | Whether keys that the record does not have are an error.
     optionRefuseUnknown :: !Bool
