@@ -1,17 +1,20 @@
 -- | Stages on threads of their own.
 module PipeThreadTest (tests) where
 
-import Control.Concurrent (forkIO, killThread, newEmptyMVar, putMVar, takeMVar)
+import Control.Concurrent (forkIO, killThread, myThreadId, newEmptyMVar, putMVar, takeMVar)
 import Control.Concurrent qualified
 import Control.Exception
 import Control.Monad (forM_, forever, replicateM_, void, when)
 import Control.Monad.IO.Class (liftIO)
 import Data.IORef
+import Data.List (isPrefixOf)
+import Data.Maybe (fromMaybe, isJust)
 import Heddle.Pipe (Pipe, await, yield, (.|), (.||))
 import Heddle.Pipe qualified as Pipe
+import Heddle.Testkit.Threads (waitParked, waitUntilTrue)
 import Test.QuickCheck
 import Test.Tasty (TestTree, testGroup)
-import Test.Tasty.HUnit (testCase, (@?=))
+import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.QuickCheck (testProperty)
 
 {- HLINT ignore "Use void" -}
@@ -117,6 +120,18 @@ tests =
             killThread thread
             takeMVar done >>= (@?= Left ThreadKilled)
             readIORef running >>= (@?= 0),
+          testCase "aThreadThatEndedEarlyLeftItsConsumerWaiting" $
+            forM_ [(threads, e) | threads <- [1, 2, 3], e <- [toException (userError "lost"), toException ThreadKilled]] $ \(threads, e) -> do
+              seen <- newIORef []
+              first <- newIORef Nothing
+              let remember a = a <$ (myThreadId >>= \me -> atomicModifyIORef' first (\known -> (Just (fromMaybe me known), ())))
+                  -- The thread of the first value waits for another one by then, with a ticket that no other thread has.
+                  interrupting = do
+                    waitUntilTrue (isJust <$> readIORef first)
+                    readIORef first >>= mapM_ (\thread -> waitParked thread >> throwTo thread e)
+              r <- try (Pipe.runInto (\a -> modifyIORef seen (a :)) ((Pipe.each "a" *> liftIO interrupting *> Pipe.each "bcdefgh") .| Pipe.mapInParallel threads remember))
+              either show (const "no exception") (r :: Either SomeException ()) @?= show e
+              readIORef seen >>= \as -> assertBool as (reverse as `isPrefixOf` "abcdefgh" && length as < 8),
           testCase "stopped by downstream" $ do
             r <- Pipe.runList (Pipe.each [1 :: Int ..] .| Pipe.mapInParallel 2 pure .| Pipe.take 10)
             fst r @?= [1 .. 10]

@@ -29,6 +29,7 @@ import Heddle.Prim.Exception
   ( AsyncException (..),
     SomeException,
     bug,
+    catch,
     throwIO,
     throwTo,
     try,
@@ -81,7 +82,7 @@ left .|| right = buffered 16 left .| right
 --
 -- [Cost]: the threads; about 100 ns for each value while all run, more when one waits.
 -- [Blocks]: parks until the next result is ready; cancelling waits until the threads have ended.
--- [Throws]: what the action throws.
+-- [Throws]: what the action throws, and what another thread throws at one of these threads while it waits for a value.
 mapInParallel :: Int -> (a -> IO b) -> Pipe a b ()
 mapInParallel threads f = bracketP (startPool threads f) stopPool (\pool -> go pool 0 0)
   where
@@ -108,6 +109,8 @@ data Pool a b = Pool
     postCells :: !(Table WaitCell),
     -- | Wakes the thread that collects results.
     doneCell :: !WaitCell,
+    -- | What ended a thread that was not told to end.
+    lostThread :: !(Ref (Maybe SomeException)),
     workers :: !(Ref [ThreadId])
   }
 
@@ -131,15 +134,21 @@ startPool n f = do
   cell <- newWaitCell
   cells <- newTable (2 * size) cell
   for_ [0 .. 2 * size - 1] (\i -> newWaitCell >>= writeEntry cells i)
-  pool <- Pool size <$> newTable size Vacant <*> newWords (16 * size + 48) <*> pure cells <*> newWaitCell <*> newRef []
+  pool <- Pool size <$> newTable size Vacant <*> newWords (16 * size + 48) <*> pure cells <*> newWaitCell <*> newRef Nothing <*> newRef []
   started <- replicateM threads $
     forkMasked $ \unmask -> do
       labelMe "stream/parallel"
-      _ <- try (work pool (unmask . f)) :: IO (Either SomeException ())
+      work pool (unmask . f) `catch` lost pool
       _ <- fetchAdd (poolWords pool) (stoppedWord pool) 1
       unpark (doneCell pool)
   writeRef (workers pool) started
   pure pool
+
+-- | What ended a thread, unless the pool is being stopped: the job that it waited for would never be done.
+lost :: Pool a b -> SomeException -> IO ()
+lost pool e = do
+  stop <- atomicRead (poolWords pool) (stopWord pool)
+  when (stop == 0) (writeRef (lostThread pool) (Just e))
 
 -- | End the threads. See Note [Uninterruptible waits].
 stopPool :: Pool a b -> IO ()
@@ -188,7 +197,7 @@ collect :: Pool a b -> Int -> IO b
 collect pool ticket = do
   done <- isDone pool ticket
   if not done
-    then park (doneCell pool) >> collect pool ticket
+    then readRef (lostThread pool) >>= maybe (park (doneCell pool) >> collect pool ticket) throwIO
     else do
       let slot = ticket `rem` window pool
       result <- readEntry (slots pool) slot
