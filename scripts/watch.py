@@ -98,6 +98,9 @@ def main():
     folders = sorted({project.packages[component.package].directory for component in needed})
     saves = Saves(folders)
     running = None
+    # Also where Ctrl-C was ignored, as in the background, which what runs below would inherit.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
 
     def run():
         return subprocess.Popen(["scripts/quick.py", "--suite", suite.name, *options, folder], start_new_session=True)
