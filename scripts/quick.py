@@ -123,23 +123,24 @@ def changes(base):
     return sorted({path for path in differing + new if path})
 
 
-def project_file(text, names):
-    """A project file as the given one, without optimisation: also where a cabal file asks for it, since the last flag counts."""
-    plain = re.sub(r"(?m)^optimization: .*$", "optimization: False", text)
-    stanzas = [f"\npackage {name}\n  ghc-options: -O0\n" for name in sorted(names)]
-    return "-- Written by scripts/quick.py.\n" + plain + "".join(stanzas)
+def project_file(text):
+    """A project file as the given one, without optimisation. The last flag counts, and the cabal files ask for -O2, after which come
+    only the program's options; with those, cabal ignores the ghc-options of a package stanza."""
+    plain, found = re.subn(r"(?m)^(program-options\n  ghc-options: .*)$", r"\1 -O0", re.sub(r"(?m)^optimization: .*$", "optimization: False", text))
+    if found != 1:
+        raise ValueError("cabal.project.debian has no program-options for ghc, to which -O0 is appended")
+    return "-- Written by scripts/quick.py.\n" + plain
 
 
-def write_project(folder, names):
+def write_project(folder):
     os.makedirs(folder, exist_ok=True)
     with open("cabal.project.debian", encoding="utf-8") as file:
-        text = project_file(file.read(), names)
+        text = project_file(file.read())
     path = os.path.join(folder, "cabal.project")
     # Left as it is where it says the same, or cabal would plan again.
     if not os.path.exists(path) or open(path, encoding="utf-8").read() != text:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-    return path
 
 
 class Steps:
@@ -303,7 +304,7 @@ def main():
     parser.add_argument("folder")
     given = parser.parse_args()
     graph = Graph(packages.Project().packages)
-    write_project(given.folder, graph.packages)
+    write_project(given.folder)
     options = (["-p", given.pattern] if given.pattern else []) + shlex.split(given.options)
     steps = Steps(given.folder, given.jobs, options)
     try:

@@ -166,9 +166,10 @@ class Choice(unittest.TestCase):
         self.assertEqual([[c.name for c in part] for part in (runs, left)], [["near-short", "near-long", "far"], ["near-longest"]])
 
     def test_project_without_optimisation(self):
-        text = quick.project_file("packages:\n  a\ntests: True\noptimization: 2\n", ["b", "a"])
-        self.assertIn("tests: True\noptimization: False\n", text)
-        self.assertTrue(text.endswith("package a\n  ghc-options: -O0\n\npackage b\n  ghc-options: -O0\n"))
+        text = "packages:\n  a\noptimization: 2\ntests: True\n\nprogram-options\n  ghc-options: +RTS -A8m -RTS\n"
+        self.assertEqual(quick.project_file(text).partition("\n")[2], text.replace("optimization: 2", "optimization: False").replace("-RTS\n", "-RTS -O0\n"))
+        with open("cabal.project.debian", encoding="utf-8") as file:
+            self.assertIn(" -O0\n", quick.project_file(file.read()))
 
     def test_errors_are_found_among_what_is_said(self):
         lines = ["[1 of 2] Compiling A", "", "src/A.hs:3:1: error:", "    Variable not in scope: x", "  |", "[2 of 2] Compiling B"]
