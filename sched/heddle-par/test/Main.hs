@@ -11,6 +11,7 @@ import SemaphoreTest qualified
 import StrategiesTest qualified
 import System.Environment (setEnv)
 import Test.Tasty (defaultMain, localOption, mkTimeout, testGroup)
+import WaitingTest qualified
 
 main :: IO ()
 main = do
@@ -26,5 +27,6 @@ main = do
         BlockTest.tests,
         SemaphoreTest.tests,
         StrategiesTest.tests,
+        WaitingTest.tests,
         GrowthTest.tests
       ]

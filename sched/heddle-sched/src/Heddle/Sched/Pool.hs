@@ -21,6 +21,7 @@ module Heddle.Sched.Pool
     start,
     next,
     nextOldest,
+    instead,
     commitFork,
     finish,
     finishPrivately,
@@ -42,7 +43,7 @@ module Heddle.Sched.Pool
   )
 where
 
-import Control.Monad (forM_, forever, unless, void, when)
+import Control.Monad (forever, unless, void, when)
 import Heddle.Prim.Atomic
   ( atomicWrite,
     compareAndSet,
@@ -110,10 +111,7 @@ next w s = do
     Just work -> goOn work
     Nothing -> popOr (workerDeque w) (settle w >> retire w s >> search w) goOn
   where
-    goOn work = do
-      settle w
-      if scopeId (taskScope (workTask work)) == scopeId s then countDown s w else retire w s
-      start w work
+    goOn = instead w s
 
 -- | 'next', but with the oldest work, for random schedules.
 --
@@ -121,11 +119,18 @@ next w s = do
 nextOldest :: Worker -> Scope -> IO ()
 nextOldest w s =
   steal (workerDeque w) (const True) >>= \case
-    Stolen work -> do
-      settle w
-      if scopeId (taskScope (workTask work)) == scopeId s then countDown s w else retire w s
-      start w work
+    Stolen work -> instead w s work
     _ -> next w s
+
+-- | 'next', but with work that has been taken from a deque.
+--
+-- [Masking]: to be called masked, after a full barrier.
+instead :: Worker -> Scope -> Work -> IO ()
+instead w s work = do
+  settle w
+  if scopeId (taskScope (workTask work)) == scopeId s then countDown s w else retire w s
+  start w work
+{-# INLINE instead #-}
 
 -- | 'finish' for a task that work on the private stack mostly follows.
 --
@@ -252,7 +257,7 @@ pause w = do
 -- Cells ----------------------------------------------------------------------
 
 -- | Whether a write filled the cell, and which tasks had been waiting.
-data Filled a = NoWaiter | Wakes [Waiter a] | Already
+data Filled a = NoWaiter | Wakes !(CellState a) | Already
 
 -- | Write a cell once. Always a full barrier.
 --
@@ -260,15 +265,24 @@ data Filled a = NoWaiter | Wakes [Waiter a] | Already
 fill :: Cell a -> CellState a -> IO (Filled a)
 fill (Cell cell) new = modifyRef cell $ \case
   Empty -> (new, NoWaiter)
-  Waiting ws -> (new, Wakes ws)
+  waiting@Waiting {} -> (new, Wakes waiting)
   old -> (old, Already)
 {-# INLINE fill #-}
 
 -- | Push the continuations of the tasks that waited, in the order in which they came.
 --
 -- [Masking]: to be called masked.
-wake :: Worker -> a -> [Waiter a] -> IO ()
-wake w a waiters = forM_ (reverse waiters) (\(Waiter reader index continue) -> resume w (Work reader index continue a))
+wake :: Worker -> a -> CellState a -> IO ()
+wake w a waiting = inOrder waiting (\reader index continue -> resume w (Work reader index continue a))
+
+-- | Do something with each task that waits, in the order in which they came.
+inOrder :: CellState a -> (Task -> Int -> (Worker -> a -> IO ()) -> IO ()) -> IO ()
+inOrder waiting each = go (turned Empty waiting)
+  where
+    turned before (Waiting reader index continue others) = turned (Waiting reader index continue before) others
+    turned before _ = before
+    go (Waiting reader index continue others) = each reader index continue >> go others
+    go _ = pure ()
 
 -- Failing --------------------------------------------------------------------
 
@@ -304,7 +318,7 @@ failTask w t f = do
     SpawnTask {_taskCell = cell} ->
       fill cell (Failed f) >>= \case
         NoWaiter -> pure ()
-        Wakes waiters -> forM_ (reverse waiters) $ \(Waiter reader index _) ->
+        Wakes waiting -> inOrder waiting $ \reader index _ ->
           resume w (Work reader index (\resumed () -> failHere resumed f) ())
         -- Another task has written the cell, too: an error whichever comes first.
         Already -> newFailure t (toException MultiplePut) Nothing >>= addFailure w s

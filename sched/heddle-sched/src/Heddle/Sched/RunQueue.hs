@@ -37,6 +37,8 @@ module Heddle.Sched.RunQueue
     countTask,
     taskCount,
     seedWord,
+    parksLeftWord,
+    resumedWord,
     workerWordCount,
   )
 where
@@ -84,14 +86,16 @@ countTask w = do
 -- the steal loop, how many tasks the worker has run, whether it is in a chain, and how many ends
 -- of tasks the chain has put off (and 'Heddle.Sched.Steps.stepsWord'); on the line of the others
 -- the task count at which work was last stolen from its private stack, zero once that is more than
--- 'sharedTasks' ago.
-seedWord, taskCountWord, chainWord, downsWord, victimWord, workerWordCount :: Int
+-- 'sharedTasks' ago; and on a line of the owner again, what "Heddle.Sched.Backlog" counts.
+seedWord, taskCountWord, chainWord, downsWord, victimWord, parksLeftWord, resumedWord, workerWordCount :: Int
 seedWord = 2
 taskCountWord = 3
 chainWord = 4
 downsWord = 5
 victimWord = 10
-workerWordCount = 16
+parksLeftWord = 16
+resumedWord = 17
+workerWordCount = 24
 
 -- | After a steal from its private stack: let the victim publish its work on the deque for the next
 -- 'sharedTasks' tasks.

@@ -24,6 +24,7 @@ module Heddle.Sched.Scope
     countDownBy,
     countParked,
     countResumed,
+    countsOfWaiting,
     rouse,
     retire,
     checkQuiet,
@@ -268,13 +269,27 @@ checkQuiet w s = do
           if active then checkQuiet w s else retireAround
         else checkQuiet w s
     retireAround = mapM_ (retire w) (scopeAround s)
-    total which = go 0 0
-      where
-        go !acc l
-          | l > scopeLines s + 1 = pure acc
-          | otherwise = do
-            n <- atomicRead (scopeWords s) (firstLine + lineWords * l + which)
-            go (acc + n) (l + 1 :: Int)
+    total = totalOf s
+
+-- | The sum of what all lines count.
+totalOf :: Scope -> Int -> IO Int
+totalOf s which = go 0 0
+  where
+    go !acc l
+      | l > scopeLines s + 1 = pure acc
+      | otherwise = do
+        n <- atomicRead (scopeWords s) (firstLine + lineWords * l + which)
+        go (acc + n) (l + 1 :: Int)
+
+-- | How many tasks of the scope wait, about, and how many have been woken.
+--
+-- [Cost]: O(capabilities).
+-- [Threads]: any.
+countsOfWaiting :: Scope -> IO (Int, Int)
+countsOfWaiting s = do
+  resumed <- totalOf s resumedCount
+  parked <- totalOf s parkedCount
+  pure (parked - resumed, resumed)
 
 -- | A waiting task of the scope has been counted up, and will be made ready: let the scopes around
 -- know, where all tasks waited until now. 'False' if the scope has ended, so that nobody needs

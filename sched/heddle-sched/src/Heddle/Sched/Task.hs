@@ -30,6 +30,7 @@ where
 
 import Heddle.Prim.Atomic (Ref, acquireFence, modifyRef, newRef, readRef, readWord, writeWord)
 import Heddle.Prim.Exception (Exception (..), SomeException, evaluate, throwIO, try, unsafeMask)
+import Heddle.Sched.Backlog (holdBack)
 import Heddle.Sched.Cancel (indexWord, runningWord, settle)
 import Heddle.Sched.Pool
 import Heddle.Sched.Position (parentAt, placeBelow)
@@ -109,11 +110,11 @@ endSpawnSlowly cell w a = unsafeMask $ do
   let scope = taskScope task
   fill cell (Full a) >>= \case
     NoWaiter -> next w scope
-    Wakes [Waiter reader index continue] | scopeId (taskScope reader) == scopeId scope -> do
+    Wakes (Waiting reader index continue Empty) | scopeId (taskScope reader) == scopeId scope -> do
       settle w
       countResumed scope w
       start w (Work reader index continue a)
-    Wakes waiters -> wake w a waiters >> next w scope
+    Wakes waiting -> wake w a waiting >> next w scope
     Already -> do
       newFailure task (toException MultiplePut) Nothing >>= addFailure w scope
       next w scope
@@ -161,16 +162,17 @@ await ref w continue = unsafeMask $ do
   index <- readWord (workerWords w) indexWord
   writeWord (workerWords w) runningWord 0
   let scope = taskScope task
-      me = Waiter task index continue
   -- A full barrier, so that 'settle' may look afterwards.
   was <- modifyRef ref $ \case
-    Empty -> (Waiting [me], Empty)
-    Waiting others -> (Waiting (me : others), Empty)
-    other -> (other, other)
+    full@(Full _) -> (full, full)
+    failed@(Failed _) -> (failed, failed)
+    others -> (Waiting task index continue others, Empty)
   case was of
     Full a -> settle w >> start w (Work task index continue a)
     Failed f -> failMasked w task f
-    _ -> countParked scope w >> next w scope
+    _ -> do
+      countParked scope w
+      holdBack w scope >>= maybe (next w scope) (instead w scope)
 
 -- | Write a cell; the value is evaluated to weak head normal form first. What waited for it
 -- is pushed on the worker's deque.
@@ -185,7 +187,7 @@ writeCell cell a w continue = do
     unsafeMask $
       fill cell (Full value) >>= \case
         NoWaiter -> pure True
-        Wakes waiters -> wake w value waiters >> pure True
+        Wakes waiting -> wake w value waiting >> pure True
         Already -> pure False
   if first then continue w () else throwIO MultiplePut
 {-# INLINE writeCell #-}

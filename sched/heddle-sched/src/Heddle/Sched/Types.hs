@@ -18,7 +18,6 @@ module Heddle.Sched.Types
   ( -- * Cells
     Cell (..),
     CellState (..),
-    Waiter (..),
 
     -- * Tasks
     Task (..),
@@ -70,14 +69,12 @@ newtype Cell a = Cell (Ref (CellState a))
 -- | Empty -> Waiting -> Full or Failed, each by compare-and-set.
 data CellState a
   = Empty
-  | -- | The newest waiter is first.
-    Waiting [Waiter a]
+  | -- | The continuation of a task that waits, the newest first: the task, the index of its next
+    -- fork, a function, and who waited before it ('Empty' at the end).
+    Waiting !Task !Int (Worker -> a -> IO ()) !(CellState a)
   | Full a
   | -- | The task that was to write it failed.
     Failed !Failure
-
--- | The continuation of a task that waits for a value.
-data Waiter a = Waiter !Task !Int (Worker -> a -> IO ())
 
 -- | A fork, for its place among the others (parent, index) and its scope.
 data Task

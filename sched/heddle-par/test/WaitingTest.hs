@@ -1,0 +1,66 @@
+-- | Many tasks that wait: what each costs, and how many there are at once.
+module WaitingTest (tests) where
+
+import Control.Monad (replicateM, replicateM_)
+import GHC.Stats (RTSStats (..), getRTSStats)
+import Heddle.Par.IO
+import Heddle.Prim.Atomic (newRef, readRef, writeRef)
+import Heddle.Prim.Exception (evaluate)
+import System.Mem (performMajorGC)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (assertBool, assertFailure, testCase)
+import Trees (onCapabilities)
+
+tests :: TestTree
+tests =
+  testGroup
+    "waiting"
+    [ testCase "aTaskThatWaitsWasThreeObjects" . onCapabilities 1 $ waiterBytes,
+      testCase "aWorkerMadeAllLinksOfAChainWhileTheFirstRan" . onCapabilities 2 $ aheadInChain
+    ]
+
+-- | What a task allocates that waits for a cell with many others, and is woken. The count is of the process, so the
+-- least of several runs is taken.
+waiterBytes :: IO ()
+waiterBytes = do
+  let waiters n = runParIO (new >>= \v -> replicateM_ n (fork (get v)) >> put v ())
+      bytes n = fmap minimum . replicateM 5 $ do
+        before <- allocated
+        waiters n
+        subtract before <$> allocated
+  waiters 8000
+  few <- bytes 1000
+  many <- bytes 8000
+  let each = (many - few) `quot` 7000
+  assertBool (show each ++ " bytes for each task") (each <= 500)
+  where
+    -- It is counted at collections.
+    allocated = performMajorGC >> fromIntegral . allocated_bytes <$> getRTSStats :: IO Int
+
+-- | Each link waits for the one before it, and takes longer than making one. A worker that makes them while another
+-- runs them must not make all of them. Where that other is stopped for long it may, so the least of several runs
+-- counts.
+aheadInChain :: IO ()
+aheadInChain = go (6 :: Int)
+  where
+    links = 120000 :: Int
+    go runs = do
+      ended <- newRef 0
+      most <- newRef 0
+      let chain i link
+            | i > links = get link
+            | otherwise = do
+              next <- spawn (get link >>= \() -> liftIO (evaluate (sum [1 .. 300 :: Int]) >> writeRef ended i))
+              liftIO $ do
+                ahead <- (i -) <$> readRef ended
+                before <- readRef most
+                writeRef most $! max ahead before
+              chain (i + 1) next
+      runParIO (newFull () >>= chain 1)
+      ahead <- readRef most
+      if ahead <= links `quot` 2
+        then pure ()
+        else
+          if runs > 1
+            then go (runs - 1)
+            else assertFailure (show ahead ++ " of " ++ show links ++ " tasks waited at once")
