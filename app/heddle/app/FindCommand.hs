@@ -14,7 +14,7 @@ module FindCommand
 where
 
 import Data.ByteString (ByteString)
-import Heddle.Walk.Find (find)
+import Heddle.Walk.Find (beginAlone, find)
 import Options.Applicative
 import System.Posix.Process (exitImmediately)
 
@@ -22,7 +22,7 @@ import System.Posix.Process (exitImmediately)
 findCommand :: [ByteString] -> IO ()
 findCommand arguments =
   -- Everything has been written; the runtime's clean-up would take longer than a small search.
-  find arguments >>= exitImmediately
+  beginAlone 1 >> find arguments >>= exitImmediately
 
 -- | For the list of sub-commands, and for completion: the words of a search never come this way.
 findInfo :: ParserInfo (IO ())

@@ -19,7 +19,7 @@ import GHC.IO.Encoding (getFileSystemEncoding, mkTextEncoding, setFileSystemEnco
 import Heddle.Prim.Errno (describeErrno)
 import Heddle.Prim.Exception (try)
 import Heddle.Prim.Thread (startEventManager)
-import Heddle.Walk.Find (writeText)
+import Heddle.Walk.Find (beginAlone, writeText)
 import Inputs (toBytes)
 import JsonCommand (jsonCommand)
 import OfbenchCommand (ofbenchCommand)
@@ -63,7 +63,7 @@ main = do
           leave (if code == ExitSuccess then text else shortened words' (suggesting words' text)) code
         completion -> run (join (handleParseResult completion))
     leave text code =
-      toBytes (text ++ "\n") >>= writeText (if code == ExitSuccess then 1 else 2) >>= \case
+      beginAlone 1 >> toBytes (text ++ "\n") >>= writeText (if code == ExitSuccess then 1 else 2) >>= \case
         Right () -> exitImmediately code
         Left e -> do
           _ <- writeText 2 (Char8.pack ("heddle: standard output: " ++ describeErrno e ++ "\n"))

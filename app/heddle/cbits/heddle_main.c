@@ -84,24 +84,6 @@ static void on_end(int number)
   }
 }
 
-// How many capabilities a find will probably want: as -j says, wherever that stands; 0: one for each processor.
-// A wrong guess costs what changing the number later costs, no more.
-static int guess_jobs(int argc, char **argv)
-{
-  for (int i = 2; i < argc; i++) {
-    const char *number = strncmp(argv[i], "--jobs=", 7) == 0              ? argv[i] + 7
-                         : strcmp(argv[i], "-quit") == 0 || strcmp(argv[i], "-ok") == 0 ? "1"
-                         : strcmp(argv[i], "-j") && strcmp(argv[i], "--jobs") ? (strncmp(argv[i], "-j", 2) ? NULL : argv[i] + 2)
-                         : i + 1 < argc                                   ? argv[i + 1]
-                                                                          : NULL;
-    char *end;
-    long n = number ? strtol(number, &end, 10) : 0;
-    if (number && *number && *end == 0 && n > 0 && n <= 1024)
-      return (int)n;
-  }
-  return 0;
-}
-
 // Start the runtime without GHC's event manager, by making it believe that it is there: it takes three threads and
 // a dozen descriptors, which is most of what a small search takes, and more than `ulimit -n 8` has. What is waited for
 // without it is waited for in safe foreign calls. Heddle.Prim.Thread.startEventManager starts it where it is needed.
@@ -147,6 +129,9 @@ int main(int argc, char **argv)
   // The thread of a switch, which lives as long as its connection, needs more than that, and less than a piece.
   int switches = argc > 1 && strcmp(argv[1], "controller") == 0;
   config.rts_opts = switches ? "-I0 -A4m -ki4k" : serves ? "-I0 -A4m -ki3k" : "-I0 -A1m -qg --install-signal-handlers=no";
+  // --help and --version, and the shell's questions for completions, end before a first tick.
+  if (argc < 2 || argv[1][0] == '-')
+    config.rts_opts = "-I0 -A512k -qg -V0 --install-signal-handlers=no";
   config.rts_hs_main = true;
   config.rts_opts_enabled = finds ? RtsOptsIgnoreAll : RtsOptsAll;
   if (pipes)
@@ -154,10 +139,9 @@ int main(int argc, char **argv)
   if (finds) {
     on_broken_pipe(end_unless_interrupted);
     // A find needs no tick, since nothing in it is preempted, and little memory, which stays in the cache: the few
-    // collections there are go fastest on one core.
-    int jobs = guess_jobs(argc, argv);
-    snprintf(options, sizeof options, "-I0 -A512k -qg -V0 --install-signal-handlers=no -N%.*d", jobs > 0, jobs);
-    config.rts_opts = options;
+    // collections there are go fastest on one core. It begins on one capability, since the runtime starts a thread for each
+    // further one, and raises the number when it has found a second directory.
+    config.rts_opts = "-I0 -A512k -qg -V0 --install-signal-handlers=no";
   }
   if (sites) {
     snprintf(options, sizeof options, "%s%s", config.rts_opts, heddle_timeline_prepare(argc, argv, &config));

@@ -19,7 +19,8 @@ tests =
     "heddle find"
     [ testGroup "signals" signals,
       testGroup "descriptors" descriptors,
-      testGroup "long command lines" commandLines
+      testGroup "long command lines" commandLines,
+      testGroup "from one thread to many" growing
     ]
 
 signals :: [TestTree]
@@ -71,6 +72,24 @@ signals =
     needMounts =
       ["! -fstype nfs -delete", "-name e -o -fstype nfs", "-delete -fstype nfs"]
         ++ [printing ++ " '%F\\n' -delete" | printing <- ["-printf", "-fprintf /dev/stderr"]]
+
+-- The starting point is read before there is a pool, and what is below it on the pool.
+growing :: [TestTree]
+growing =
+  [ testCase (unwords ("the same as GNU find:" : words options)) $
+      forM_ places $ \place -> do
+        let search finder more = endedOut <$> script finder (unlines (tree : [command more place expression | expression <- expressions]))
+        gnu <- search "find" ""
+        ours <- search "heddle find" options
+        (place, C.lines ours) @?= (place, C.lines gnu)
+    | options <- ["", "-j1", "-j8", "--ordered", "--ordered -j8"]
+  ]
+  where
+    tree = "mkdir -p t/a/b t/c/d/e t/o; touch t/1 t/a/2 t/c/d/3; ln -s c t/l; cd t"
+    command options place expression =
+      "{ $FIND " ++ options ++ " " ++ place ++ " " ++ expression ++ "; echo \"$?\"; } 2>&1 | sed 's/^heddle //' | sort; echo '" ++ expression ++ "'"
+    places = ["", ".", "../t/", "a/b", "o", "1", "none", "l", "-L .", "-H l", ". a", "1 .", "a c", "none ."]
+    expressions = ["", "-depth", "-maxdepth 0", "-maxdepth 1", "-mindepth 1", "-name a -prune -o -print", "-type f -exec echo {} ';'", "-depth -mindepth 2 -size -9"]
 
 descriptors :: [TestTree]
 descriptors =

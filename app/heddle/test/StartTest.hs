@@ -9,6 +9,7 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.List (partition)
 import Program
+import System.Directory (createDirectory)
 import System.FilePath ((</>))
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
@@ -22,9 +23,26 @@ tests =
           writeFile (d </> "a") "[1]"
           forM_ (["find", d] : ["json", d </> "a"] : short) $ \words' -> do
             opened <- calls "openat" words'
-            (words', filter (\line -> any (`B.isInfixOf` line) ["/libssl", "/libcrypto"]) opened) @?= (words', [])
+            (words', filter (\line -> any (`B.isInfixOf` line) ["/libssl", "/libcrypto"]) opened) @?= (words', []),
+      testCase "threadForEveryCall: what is short starts no thread" $
+        withDirectory $ \d -> do
+          mapM_ (\n -> writeFile (d </> show n) "") [1 .. 10 :: Int]
+          forM_ ([["--version"], ["--help"]] ++ flat d) $ \words' -> do
+            begun <- calls "clone,clone3,fork,vfork" words'
+            (words', begun) @?= (words', []),
+      testCase "threadForEveryCapability: a search begins on one, whatever -j says" $
+        withDirectory $ \d -> do
+          begun <- calls "clone,clone3" ["find", "-j", "32", d]
+          begun @?= [],
+      testCase "threadForEveryCapability: with a second directory it takes as many as -j says" $
+        withDirectory $ \d -> do
+          mapM_ (createDirectory . (d </>)) ["a", "b"]
+          forM_ [(1, 3), (4, 12)] $ \(jobs, most) -> do
+            begun <- length <$> calls "clone,clone3" ["find", "-j", show (jobs :: Int), d]
+            assertBool (show (jobs, begun)) (begun >= jobs && begun <= most)
     ]
   where
+    flat d = [["find", d], ["find", d, "-name", "1*"], ["find", "--ordered", d], ["find", d, "-depth"], ["find", d </> "1"]]
     short = [["--version"], ["--help"], ["serve", "--help"], ["no-such-command"]]
 
 -- The calls of this kind that the program makes with these arguments, each as a line.
@@ -32,5 +50,5 @@ calls :: String -> [String] -> IO [B.ByteString]
 calls kind words' = withDirectory $ \d -> do
   _ <- runTool "strace" (["-f", "-qq", "-e", "trace=" ++ kind ++ ",exit_group", "-e", "signal=none", "-o", d </> "calls", "heddle"] ++ words')
   lines' <- C.lines <$> B.readFile (d </> "calls")
-  let (ends, others) = partition ("exit_group" `B.isInfixOf`) lines'
-  others <$ assertBool ("strace has followed heddle to its end: " ++ show lines') (length ends == 1)
+  let (end, others) = partition ("exit_group" `B.isInfixOf`) lines'
+  others <$ assertBool ("strace has followed heddle to its end: " ++ show lines') (length end == 1)

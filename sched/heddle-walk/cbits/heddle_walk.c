@@ -17,6 +17,8 @@
 #include <wchar.h>
 #include <wctype.h>
 
+int heddle_walk_alone;
+
 #define AT(field, offset) \
   _Static_assert(offsetof(struct heddle_cursor, field) == (offset), #field)
 AT(name, 0);

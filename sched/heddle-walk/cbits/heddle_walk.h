@@ -64,6 +64,10 @@ struct heddle_cursor {
 #define HEDDLE_WALK_SAME 4     /* read only a directory on the device given */
 #define HEDDLE_WALK_SORT 8     /* read it whole and sort it */
 
+/* Not 0: the program has one thread, so Haskell may call what sleeps without giving its capability away; and how many
+ * capabilities it shall have when it needs more. */
+extern int heddle_walk_alone;
+
 struct heddle_cursor *heddle_walk_cursor(void);
 void heddle_walk_free(struct heddle_cursor *c);
 struct heddle_descriptors *heddle_walk_descriptors(int64_t count);

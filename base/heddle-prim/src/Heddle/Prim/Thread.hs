@@ -43,6 +43,7 @@ module Heddle.Prim.Thread
     getProcessors,
     getCapabilities,
     setCapabilities,
+    raiseCapabilities,
     startEventManager,
     threadedRuntime,
     processGeneration,
@@ -234,6 +235,19 @@ setCapabilities n
     startEventManager
     withLock changing (c_setCapabilities (fromIntegral n))
     leaveDisabled
+
+-- | 'setCapabilities' to a larger number, once, in a program that began with one capability and without GHC's event manager:
+-- it stays without. (The runtime's notice finds no manager to be told and is dropped; one that is started later
+-- has the new number.)
+--
+-- [Cost]: some 100 microseconds, and a thread of the system, for each new one.
+-- [Blocks]: stops the capability for a moment.
+-- [Throws]: 'IOError' if the number is not positive.
+-- [Threads]: the program's only one.
+raiseCapabilities :: Int -> IO ()
+raiseCapabilities n
+  | n <= 0 = ioError (userError ("raiseCapabilities: " ++ show n ++ " capabilities"))
+  | otherwise = withLock changing (c_setCapabilities (fromIntegral n))
 
 -- | Move the calling thread, if it is bound, away from a disabled capability; see Note [Changing capabilities].
 leaveDisabled :: IO ()

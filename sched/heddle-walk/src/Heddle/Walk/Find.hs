@@ -8,7 +8,7 @@
 -- GNU find's expression language over the parallel walk: from the words of a command line
 -- to an exit status. @docs/manual/find.md@ tells where it differs from GNU find.
 --
--- Cost: about 1 ms to start; per entry, see "Heddle.Walk.Find.Internal.Compile".
+-- Cost: about 0.4 ms to start after 'beginAlone', else 1 ms; per entry, see "Heddle.Walk.Find.Internal.Compile".
 -- Owner: the caller. It is meant for programs that do nothing else: it adopts the user's
 -- locale, changes the number of capabilities, and writes to the process's standard
 -- output and standard error.
@@ -18,6 +18,9 @@ module Heddle.Walk.Find
 
     -- * Without handles
     writeText,
+
+    -- * Without other threads
+    beginAlone,
   )
 where
 
@@ -39,6 +42,7 @@ import Heddle.Walk.Find.Internal.Settings
 import Heddle.Walk.Find.Internal.Starts (Starts (..), startsFailed, withStarts)
 import Heddle.Walk.Find.Internal.Syntax
 import Heddle.Walk.Find.Internal.System
+import Heddle.Walk.Internal.Cursor (aloneUpTo, beginAlone)
 import Heddle.Walk.Internal.Engine
 import Heddle.Walk.Internal.Options
 import System.Exit (ExitCode (..))
@@ -102,8 +106,11 @@ runCommand (Command _ expr chosen) starts = do
       sequential = setJobs chosen == Just 1 || interactive || inDirectories || growing || (quits && not sorted)
       jobs = if sequential then 1 else fromMaybe processors (setJobs chosen)
   before <- getCapabilities
-  -- More workers than asked for are only fewer descriptors; a sequential walk has one in any case.
-  when (jobs /= before && not sequential) (void (trySync (setCapabilities jobs)))
+  alone <- aloneUpTo
+  if alone > 0
+    then beginAlone jobs
+    else -- More workers than asked for are only fewer descriptors; a sequential walk has one in any case.
+      when (jobs /= before && not sequential) (void (trySync (setCapabilities jobs)))
   terminal <- queryTerminal stdOutput
   accounts <- newAccounts
   columns <- newColumns

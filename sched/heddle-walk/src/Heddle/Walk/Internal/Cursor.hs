@@ -52,6 +52,11 @@ module Heddle.Walk.Internal.Cursor
     fieldOpenedInode,
     fieldStatus,
 
+    -- * Threads
+    beginAlone,
+    endAlone,
+    aloneUpTo,
+
     -- * Descriptors
     Descriptors,
     newDescriptors,
@@ -88,7 +93,7 @@ import Data.Int (Int32)
 import Data.Word (Word8)
 import Foreign.C.Types (CInt (..), CSize (..))
 import Foreign.Ptr (Ptr, nullPtr)
-import Foreign.Storable (peekByteOff, pokeByteOff)
+import Foreign.Storable (peek, peekByteOff, poke, pokeByteOff)
 import Heddle.Prim.Errno (throwErrnoFor, pattern ENOMEM)
 
 -- | The C structure's type.
@@ -219,18 +224,65 @@ foreign import ccall unsafe "heddle_walk_limit" descriptorLimit :: IO Int
 -- (Unsafe: @/@ is always in the kernel's cache.)
 foreign import ccall unsafe "heddle_walk_lowest" lowestDescriptor :: IO Int
 
+-- | Say that the calling thread is the program's only one, that the program has no event manager, and that it shall have this
+-- many capabilities when a walk first needs workers. Until then, system calls that may sleep are unsafe calls: for a
+-- safe one, the runtime starts a thread of the system that could run others meanwhile, and the caller waits for that thread
+-- when it comes back.
+--
+-- [Cost]: a store.
+-- [Threads]: see above; the whole process has one such state.
+beginAlone :: Int -> IO ()
+beginAlone = poke c_alone . fromIntegral
+
+-- | The number given to 'beginAlone'; from now on, there may be other threads.
+--
+-- [Cost]: a load and a store.
+endAlone :: IO Int
+endAlone = aloneUpTo <* poke c_alone 0
+
+-- | The number given to 'beginAlone', or 0 after 'endAlone'.
+--
+-- [Cost]: a load.
+aloneUpTo :: IO Int
+aloneUpTo = fromIntegral <$> peek c_alone
+{-# INLINE aloneUpTo #-}
+
+-- The first, while the program is alone, else the second.
+aloneOr :: IO a -> IO a -> IO a
+aloneOr unsafely safely = aloneUpTo >>= \n -> if n > 0 then unsafely else safely
+{-# INLINE aloneOr #-}
+
+foreign import ccall "&heddle_walk_alone" c_alone :: Ptr CInt
+
 -- | Close every descriptor that the walk still holds, and free the table. (Safe: there may
 -- be many.)
-foreign import ccall safe "heddle_walk_sweep" sweepDescriptors :: Ptr Descriptors -> IO ()
+sweepDescriptors :: Ptr Descriptors -> IO ()
+sweepDescriptors table = c_sweepAlone table `aloneOr` c_sweep table
+
+foreign import ccall unsafe "heddle_walk_sweep" c_sweepAlone :: Ptr Descriptors -> IO ()
+
+foreign import ccall safe "heddle_walk_sweep" c_sweep :: Ptr Descriptors -> IO ()
 
 -- | Open a directory relative to a descriptor and read its entries into the cursor, as
 -- much as fits or, with 'sortNames', all of it: the descriptor, or minus an error number.
 -- (Safe: disks sleep.)
+openDirectory :: CursorPtr -> Ptr Descriptors -> CInt -> Ptr Word8 -> CInt -> Int -> IO Int
+openDirectory c table at name flags device =
+  c_openAlone c table at name flags device `aloneOr` c_open c table at name flags device
+
+foreign import ccall unsafe "heddle_walk_open"
+  c_openAlone :: CursorPtr -> Ptr Descriptors -> CInt -> Ptr Word8 -> CInt -> Int -> IO Int
+
 foreign import ccall safe "heddle_walk_open"
-  openDirectory :: CursorPtr -> Ptr Descriptors -> CInt -> Ptr Word8 -> CInt -> Int -> IO Int
+  c_open :: CursorPtr -> Ptr Descriptors -> CInt -> Ptr Word8 -> CInt -> Int -> IO Int
 
 -- | Read on, keeping a number of bytes at the front of the buffer. (Safe: disks sleep.)
-foreign import ccall safe "heddle_walk_more" readMore :: CursorPtr -> CInt -> Int -> CInt -> IO Int
+readMore :: CursorPtr -> CInt -> Int -> CInt -> IO Int
+readMore c fd keep sort = c_moreAlone c fd keep sort `aloneOr` c_more c fd keep sort
+
+foreign import ccall unsafe "heddle_walk_more" c_moreAlone :: CursorPtr -> CInt -> Int -> CInt -> IO Int
+
+foreign import ccall safe "heddle_walk_more" c_more :: CursorPtr -> CInt -> Int -> CInt -> IO Int
 
 -- | Open a directory without reading it. (Safe: disks sleep.)
 foreign import ccall safe "heddle_walk_reopen"
@@ -241,7 +293,12 @@ foreign import ccall unsafe "heddle_walk_close" closeDirectory :: Ptr Descriptor
 
 -- | Fill in the status of the entry visited: 0, or minus an error number. (Safe: disks
 -- sleep.)
-foreign import ccall safe "heddle_walk_status" cursorStatus :: CursorPtr -> IO Int
+cursorStatus :: CursorPtr -> IO Int
+cursorStatus c = c_statusAlone c `aloneOr` c_status c
+
+foreign import ccall unsafe "heddle_walk_status" c_statusAlone :: CursorPtr -> IO Int
+
+foreign import ccall safe "heddle_walk_status" c_status :: CursorPtr -> IO Int
 
 -- | The status of any name, following a link if the flag is not 0. (Safe: disks sleep.)
 foreign import ccall safe "heddle_walk_stat" statusAt :: CInt -> Ptr Word8 -> CInt -> Ptr Word8 -> IO Int
@@ -261,7 +318,12 @@ foreign import ccall unsafe "heddle_walk_put" putRawBytes :: CursorPtr -> Ptr Wo
 
 -- | Write: the number of bytes, fewer than asked only after a signal, or minus an error number.
 -- (Interruptible: it waits while a pipe is full, and cancelling the walk ends that wait.)
-foreign import ccall interruptible "heddle_walk_write" writeBytes :: CInt -> Ptr Word8 -> Int -> IO Int
+writeBytes :: CInt -> Ptr Word8 -> Int -> IO Int
+writeBytes fd from n = c_writeAlone fd from n `aloneOr` c_write fd from n
+
+foreign import ccall unsafe "heddle_walk_write" c_writeAlone :: CInt -> Ptr Word8 -> Int -> IO Int
+
+foreign import ccall interruptible "heddle_walk_write" c_write :: CInt -> Ptr Word8 -> Int -> IO Int
 
 -- | Quote a name as GNU's messages do, into 4 bytes for each and 6 more; the length.
 -- (Unsafe: memory only.)

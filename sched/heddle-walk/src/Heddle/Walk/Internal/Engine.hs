@@ -1,5 +1,3 @@
-{-# LANGUAGE MultiWayIf #-}
-{-# LANGUAGE PatternSynonyms #-}
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
@@ -21,26 +19,20 @@ module Heddle.Walk.Internal.Engine
   )
 where
 
-import Control.Monad (unless, void, when)
-import Data.Bits ((.|.))
-import Data.ByteString qualified as ByteString
+import Control.Monad (unless, when)
 import Data.ByteString.Short (ShortByteString)
-import Data.ByteString.Short qualified as Short
-import Data.ByteString.Short.Internal qualified as Short (createFromPtr)
-import Data.Word (Word8)
-import Foreign.Ptr (Ptr, plusPtr)
-import Foreign.Storable (peekByteOff, pokeByteOff)
+import Data.Foldable (traverse_)
 import Heddle.Par.IO (ParIO, forkStolen, liftIO, runParIO, workerIndex)
-import Heddle.Prim.Atomic (readRef, writeRef)
-import Heddle.Prim.Buffer (Buffer, bufferPtr, bufferSize, keepAlive, newBuffer)
-import Heddle.Prim.Errno (Errno (..), pattern ELOOP, pattern ENOENT)
-import Heddle.Prim.Exception (bracket, catchSync)
+import Heddle.Prim.Buffer (Buffer, bufferPtr, bufferSize, keepAlive)
+import Heddle.Prim.Errno (Errno)
+import Heddle.Prim.Exception (bracket)
+import Heddle.Prim.Thread (raiseCapabilities)
 import Heddle.Walk.Internal.Cursor
 import Heddle.Walk.Internal.Directory
-import Heddle.Walk.Internal.Dirent (directoryKind, entrySize, entryType, isDot, linkKind, nameLength, namePointer)
 import Heddle.Walk.Internal.Entry
 import Heddle.Walk.Internal.Options
 import Heddle.Walk.Internal.Output
+import Heddle.Walk.Internal.Visit
 import Heddle.Walk.Internal.Worker
 
 -- | How a walk ended.
@@ -65,9 +57,13 @@ data WalkResult = WalkResult
 -- The walk has ended by then, and holds nothing.
 -- [Threads]: any; visitors run on several at once.
 runWalk :: WalkOptions -> [RawPath] -> Visitor -> IO WalkResult
-runWalk options roots = walking options $ \walk -> runParIO $ do
-  (w, r) <- start walk End roots
-  liftIO (dropReserve (workerRope w) r >> finishPort (workerRope w))
+runWalk options roots = walking options $ \walk -> do
+  alone <- aloneUpTo
+  rest <- case roots of
+    -- In sorted post-order, another task than the starting point's may be the last, and write after it.
+    [root] | alone > 0, walkOrder options /= Sorted || not (walkPostOrder options) -> begin walk root
+    _ -> pure . Just $ start walk End roots >>= \(w, r) -> w <$ liftIO (dropReserve (workerRope w) r)
+  traverse_ (\more -> onPool (more >>= liftIO . finishPort . workerRope)) rest
 
 -- | As 'runWalk', with starting points that become known little by little: a few at a time, none at the
 -- end. All of them have been walked, and everything they have caused is written, before more are asked for.
@@ -83,12 +79,12 @@ runWalkFrom options more = walking options (`go` End)
       more >>= \case
         [] -> finish walk s
         roots -> do
-          s' <- runParIO (start walk s roots >>= \(w, r) -> liftIO (dropReserve (workerRope w) r >> parkSegment (workerRope w)))
+          s' <- onPool (start walk s roots >>= \(w, r) -> liftIO (dropReserve (workerRope w) r >> parkSegment (workerRope w)))
           flushWorkers walk
           drainParked (walkOut walk) s'
           over <- (||) <$> stopped walk <*> isCut (walkOut walk)
           if over then finish walk s' else go walk s'
-    finish walk s = runParIO $ do
+    finish walk s = onPool $ do
       w <- workerIndex >>= liftIO . workerAt walk
       liftIO (takeSegment (workerRope w) s >> finishPort (workerRope w))
 
@@ -116,80 +112,39 @@ start walk s roots = do
           Nothing -> go top w r more
           Just name -> forkChild walk w top r False name (\w' r' -> go top w' r' more)
 
--- Visit a starting point; its name if it has to be entered.
-visitRoot :: Walk -> Worker -> Dir -> RawPath -> IO (Maybe ShortByteString)
-visitRoot walk w top root = do
-  let name = Short.toShort root
-      size = ByteString.length root
-  alive <- goesOn walk w
-  if not alive
-    then pure Nothing
-    else do
-      tailAt <- enterName c top name
-      showDirectory w top (if walkFollow options == FollowNone then 0 else 1)
-      writeField c fieldRoot size
-      beginRecord c
-      showName c tailAt size
-      showKind c 0 0
-      r <- askStatus (workerVisit w)
-      through <- isThroughFile (workerVisit w)
-      kind <- readInt32 c fieldKind
-      let enters = kind == directoryKind && walkMaxDepth options > 0
-      if
-          | r < 0 -> Nothing <$ reportAt walk w size (Errno (negate r))
-          | through -> pure Nothing
-          | enters && walkPostOrder options -> pure (Just name)
-          | otherwise -> do
-            verdict <- if walkMinDepth options <= 0 then callVisitor walk w else pure Descend
-            case verdict of
-              Descend -> pure (if enters then Just name else Nothing)
-              Prune -> pure Nothing
-              Quit -> Nothing <$ quitAt w
+-- The same from one starting point, on the calling thread, which is the program's only one, up to the first directory that has
+-- others in it. A small search has none, and so needs neither the pool nor a second thread of the system, for which it
+-- would wait on a busy machine. The rest, if there is one, and the worker that it ends on.
+begin :: Walk -> RawPath -> IO (Maybe (ParIO Worker))
+begin walk root = do
+  w <- workerAt walk 0
+  top <- newTop
+  child <- visitRoot walk w top root
+  case child of
+    Nothing -> over w
+    Just name -> do
+      acquire (walkHolder walk) top (use + todo)
+      when (walkPostOrder options) (expect top)
+      openChild walk w top End name >>= \case
+        Nothing -> over w
+        Just dir ->
+          (if sorted then visitFirst walk w dir else visitAll walk w dir) >>= \case
+            Nothing -> leave walk w dir End True >> over w
+            Just block -> Just . enterOnPool dir block <$> parkSegment (workerRope w)
   where
-    c = workerCursor w
     options = walkOptions walk
+    sorted = walkOrder options == Sorted
+    over w = Nothing <$ finishPort (workerRope w)
+    enterOnPool dir block s = do
+      w <- workerIndex >>= liftIO . workerAt walk
+      liftIO (rebuildPath (workerCursor w) dir >> takeSegment (workerRope w) s)
+      (if sorted then enterInOrder else enterEach) walk w dir block
 
--- The name for system calls and, without trailing slashes and what is before the last
--- component, the entry's own.
-showName :: CursorPtr -> Ptr Word8 -> Int -> IO ()
-showName c p size = do
-  writePtr c fieldTail p
-  writeField c fieldTailLength size
-  end <- trim size
-  -- Of "/" the slash is the name.
-  from <- if end <= 1 then pure 0 else back end
-  writePtr c fieldName (p `plusPtr` from)
-  writeField c fieldNameLength (end - from)
-  where
-    slash i = (== (47 :: Word8)) <$> peekByteOff p i
-    trim n
-      | n <= 1 = pure n
-      | otherwise = slash (n - 1) >>= \s -> if s then trim (n - 1) else pure n
-    back n
-      | n == 0 = pure 0
-      | otherwise = slash (n - 1) >>= \s -> if s then pure n else back (n - 1)
-
--- What is known of the entry before any system call.
-showKind :: CursorPtr -> Int -> Int -> IO ()
-showKind c kind inode = do
-  writeInt32 c fieldKind kind
-  writeInt32 c fieldState 0
-  writeField c fieldInode inode
-{-# INLINE showKind #-}
-
--- Under 'StopAtErrors', a visitor's exception is an error like others, with its place in the order.
-callVisitor :: Walk -> Worker -> IO WalkControl
-callVisitor walk w
-  | walkOnError (walkOptions walk) == StopAtErrors =
-    walkVisitor walk (workerVisit w)
-      `catchSync` \e -> Descend <$ quitHere (workerRope w) (FoundThrown e)
-  | otherwise = walkVisitor walk (workerVisit w)
-{-# INLINE callVisitor #-}
-
-quitAt :: Worker -> IO ()
-quitAt w = do
-  path <- entryPath (workerVisit w)
-  quitHere (workerRope w) (FoundHit path)
+onPool :: ParIO a -> IO a
+onPool run = do
+  capabilities <- endAlone
+  when (capabilities > 1) (raiseCapabilities capabilities)
+  runParIO run
 
 -- Directories ----------------------------------------------------------------
 
@@ -234,125 +189,21 @@ enter walk w parent fork name = do
       | walkOrder (walkOptions walk) == Sorted -> enterSorted walk w dir
       | otherwise -> enterAny walk w dir
 
-openChild :: Walk -> Worker -> Dir -> Link -> ShortByteString -> IO (Maybe Dir)
-openChild walk w parent fork name = do
-  alive <- goesOn walk w
-  p <- enterName c parent name
-  r <-
-    if alive
-      then openOr holder parent (\fd -> openDirectory c (holderTable holder) fd p (flags .|. how) (dirDevice parent))
-      else pure unopened
-  release holder parent (if post then use else use + todo)
-  device <- readField c fieldOpenedDevice
-  inode <- readField c fieldOpenedInode
-  if r < 0
-    then do
-      let cause = Errno (negate r)
-      when (alive && not (leftOut walk cause)) (reportAt walk w size cause)
-      leaveUnread (-1) 0 0 (cause /= ENOENT)
-    else
-      if walkOneFileSystem options && not starting && device /= dirDevice parent
-        then leaveUnread r device inode True
-        else do
-          dir <- newDir parent name r device inode flags fork
-          path <- readPtr c fieldPath
-          pokeByteOff path (dirPrefix dir - 1) (47 :: Word8)
-          pure (Just dir)
-  where
-    c = workerCursor w
-    holder = walkHolder walk
-    options = walkOptions walk
-    post = walkPostOrder options
-    starting = dirDepth parent < startingDepth
-    size = dirPrefix parent + Short.length name
-    unopened = let Errno e = ENOENT in negate e
-    flags = case walkFollow options of
-      FollowAll -> followLink
-      FollowRoots | starting -> followLink
-      _ -> 0
-    how =
-      (if walkFollow options == FollowAll then identify else 0)
-        .|. (if walkOneFileSystem options then (if starting then identify else sameDevice) else 0)
-        .|. (if walkOrder options == Sorted then sortNames else 0)
-    -- Post-order visits what could not be read, too, unless it has gone.
-    leaveUnread fd device inode there
-      | not post = do
-        when (fd >= 0) (closeDirectory (holderTable holder) (fromIntegral fd))
-        pure Nothing
-      | otherwise = do
-        dir <- newDir parent name fd device inode flags fork
-        release holder dir use
-        Nothing <$ complete walk w dir there
-
--- The directory's own loop is over.
-leave :: Walk -> Worker -> Dir -> Link -> Bool -> IO ()
-leave walk w dir r held = do
-  dropReserve rope r
-  when (walkPrompt (walkOptions walk)) (flushRecords rope)
-  if not (walkPostOrder (walkOptions walk))
-    then release holder dir (if held then use + todo else todo)
-    else do
-      when held (release holder dir use)
-      alone <- expectsOnlyMe dir
-      if alone
-        then complete walk w dir True
-        else do
-          parkSegment rope >>= writeRef (dirLast dir)
-          lastOne <- arrived dir
-          when lastOne $ do
-            readRef (dirLast dir) >>= takeSegment rope
-            complete walk w dir True
-  where
-    holder = walkHolder walk
-    rope = workerRope w
-
--- Post-order: everything in the directory is done, and its path is in the buffer.
-complete :: Walk -> Worker -> Dir -> Bool -> IO ()
-complete walk w dir there = do
-  release holder dir todo
-  alive <- goesOn walk w
-  when (alive && there && dirDepth dir >= walkMinDepth options) $ do
-    acquire holder parent use
-    showDirectory w parent (if followed then 1 else 0)
-    when starting (writeField c fieldRoot size)
-    beginRecord c
-    path <- readPtr c fieldPath
-    pokeByteOff path (dirPrefix parent + size) (0 :: Word8)
-    showName c (path `plusPtr` dirPrefix parent) size
-    showKind c directoryKind 0
-    verdict <- callVisitor walk w
-    when (verdict == Quit) (quitAt w)
-    release holder parent use
-  release holder parent todo
-  endTask rope (dirFork dir)
-  lastOne <- arrived parent
-  when lastOne $ do
-    readRef (dirLast parent) >>= takeSegment rope
-    complete walk w parent True
-  where
-    c = workerCursor w
-    rope = workerRope w
-    holder = walkHolder walk
-    options = walkOptions walk
-    parent = dirParent dir
-    size = Short.length (dirName dir)
-    starting = dirDepth dir == startingDepth
-    followed = case walkFollow options of
-      FollowAll -> True
-      FollowRoots -> starting
-      FollowNone -> False
-
 -- Any order ------------------------------------------------------------------
 
 enterAny :: Walk -> Worker -> Dir -> ParIO Worker
-enterAny walk w0 dir = do
-  found <- liftIO (visitAll walk w0 dir)
-  case found of
-    Nothing -> w0 <$ liftIO (leave walk w0 dir End True)
-    Just block -> children block (bufferSize block) True w0 0
+enterAny walk w dir =
+  liftIO (visitAll walk w dir) >>= \case
+    Nothing -> w <$ liftIO (leave walk w dir End True)
+    Just block -> enterEach walk w dir block
+
+-- Enter packed directories; the caller's use goes over to the first.
+enterEach :: Walk -> Worker -> Dir -> Buffer -> ParIO Worker
+enterEach walk worker dir block = go True worker 0
   where
     post = walkPostOrder (walkOptions walk)
-    children block !size held w !at = do
+    size = bufferSize block
+    go held w !at = do
       alive <- liftIO (goesOn walk w)
       (name, next) <- liftIO (nameIn block at)
       if not alive
@@ -361,103 +212,36 @@ enterAny walk w0 dir = do
           if next < size || post
             then forkChild walk w dir End held name $ \w' _ ->
               if next < size
-                then children block size False w' next
+                then go False w' next
                 else w' <$ liftIO (leave walk w' dir End False)
             else do
               -- The last one takes over the use and the 'todo'.
               liftIO (unless held (acquire (walkHolder walk) dir use))
               enter walk w dir End name
 
--- Visit all entries; those to be entered, packed.
-visitAll :: Walk -> Worker -> Dir -> IO (Maybe Buffer)
-visitAll walk w dir = do
-  showDirectory w dir (followFlag walk)
-  go 0 0
-  where
-    c = workerCursor w
-    go keep from = do
-      entries <- readPtr c fieldEntries
-      used <- readField c fieldEntriesUsed
-      keep' <- visitPacking walk w dir entries keep from used
-      over <- readField c fieldEnded
-      if keep' >= 0 && over == 0
-        then do
-          fd <- descriptor dir
-          r <- readMore c (fromIntegral fd) keep' 0
-          if r < 0
-            then reportAt walk w (pathLength dir) (Errno (negate r)) >> pack keep'
-            else go keep' keep'
-        else pack keep'
-    pack keep
-      | keep <= 0 = pure Nothing
-      | otherwise = do
-        entries <- readPtr c fieldEntries
-        Just <$> packed entries keep
-
-packed :: Ptr Word8 -> Int -> IO Buffer
-packed from n = do
-  block <- newBuffer n
-  moveBytes (bufferPtr block) from n
-  keepAlive block
-  pure block
-
--- The name of a packed entry, and where the next one is.
-nameIn :: Buffer -> Int -> IO (ShortByteString, Int)
-nameIn block at = do
-  let p = bufferPtr block `plusPtr` at
-  size <- entrySize p
-  n <- nameLength p size
-  name <- Short.createFromPtr (namePointer p) n
-  keepAlive block
-  pure (name, at + size)
-
--- Visit entries, moving those to be entered to the front; where they end, or -1 to stop.
-visitPacking :: Walk -> Worker -> Dir -> Ptr Word8 -> Int -> Int -> Int -> IO Int
-visitPacking walk w dir entries = go
-  where
-    !visiting = visitEntry walk w dir
-    go !keep !at !end
-      | at >= end = pure keep
-      | otherwise = do
-        let p = entries `plusPtr` at
-        size <- entrySize p
-        what <- visiting p size
-        case what of
-          0 -> go keep (at + size) end
-          1 -> do
-            when (keep /= at) (moveBytes (entries `plusPtr` keep) p size)
-            go (keep + size) (at + size) end
-          _ -> pure (-1)
-
 -- Sorted ---------------------------------------------------------------------
 
 enterSorted :: Walk -> Worker -> Dir -> ParIO Worker
-enterSorted walk w0 dir = do
-  (at, next, used) <- liftIO $ do
-    showDirectory w0 dir (followFlag walk)
-    entries <- readPtr (workerCursor w0) fieldEntries
-    used <- readField (workerCursor w0) fieldEntriesUsed
-    at <- visitUntil walk w0 dir entries 0 used
-    next <- if at < 0 then pure used else (at +) <$> entrySize (entries `plusPtr` at)
-    pure (at, next, used)
-  if at < 0
-    then w0 <$ liftIO (leave walk w0 dir End True)
-    else do
-      block <- liftIO $ do
-        entries <- readPtr (workerCursor w0) fieldEntries
-        packed (entries `plusPtr` at) ((if next < used then used else next) - at)
-      children block (bufferSize block) w0 End 0
+enterSorted walk w dir =
+  liftIO (visitFirst walk w dir) >>= \case
+    Nothing -> w <$ liftIO (leave walk w dir End True)
+    Just block -> enterInOrder walk w dir block
+
+-- Packed entries, of which the first is to be entered, with the caller's use.
+enterInOrder :: Walk -> Worker -> Dir -> Buffer -> ParIO Worker
+enterInOrder walk worker dir block = go worker End 0
   where
     post = walkPostOrder (walkOptions walk)
+    size = bufferSize block
     -- The entry is to be entered; the caller has a use.
-    children block !size w r !at = do
+    go w r !at = do
       (name, next) <- liftIO (nameIn block at)
       if next < size || post
-        then forkChild walk w dir r True name (rest block size next)
+        then forkChild walk w dir r True name (rest next)
         else do
           liftIO (dropReserve (workerRope w) r)
           enter walk w dir End name
-    rest block !size !next w r = do
+    rest !next w r = do
       alive <- liftIO (goesOn walk w)
       if next >= size || not alive
         then w <$ liftIO (leave walk w dir r False)
@@ -469,103 +253,7 @@ enterSorted walk w0 dir = do
             at <$ keepAlive block
           if at < 0
             then w <$ liftIO (leave walk w dir r True)
-            else children block size w r at
-
--- Visit entries until one has to be entered; where it is, -1 when none is left, -2 to stop.
-visitUntil :: Walk -> Worker -> Dir -> Ptr Word8 -> Int -> Int -> IO Int
-visitUntil walk w dir entries = go
-  where
-    !visiting = visitEntry walk w dir
-    go !at !end
-      | at >= end = pure (-1)
-      | otherwise = do
-        let p = entries `plusPtr` at
-        size <- entrySize p
-        what <- visiting p size
-        case what of
-          0 -> go (at + size) end
-          1 -> pure at
-          _ -> pure (-2)
-
--- Entries --------------------------------------------------------------------
-
--- 0 to go on, 1 to enter this directory, too, 2 to stop.
-visitEntry :: Walk -> Worker -> Dir -> Ptr Word8 -> Int -> IO Int
-visitEntry walk w dir = \p size -> do
-  dot <- isDot p
-  if dot
-    then pure 0
-    else do
-      n <- nameLength p size
-      inode <- peekByteOff p 0
-      kind <- entryType p
-      let name = namePointer p
-          kind' = if distrust then 0 else kind
-      writePtr c fieldName name
-      writePtr c fieldTail name
-      writeField c fieldNameLength n
-      writeField c fieldTailLength n
-      showKind c kind' inode
-      beginRecord c
-      if kind' == 0 || (followsAll && (kind' == linkKind || kind' == directoryKind))
-        then do
-          resolved <- resolve walk w dir
-          if resolved < 0 then ahead 0 else visitAs resolved
-        else visitAs kind'
-  where
-    c = workerCursor w
-    options = walkOptions walk
-    visit = callVisitor walk w
-    !distrust = walkDistrustTypes options
-    !followsAll = walkFollow options == FollowAll
-    !depth = dirDepth dir + 1
-    !visible = depth >= walkMinDepth options
-    !entering = depth < walkMaxDepth options
-    !late = walkPostOrder options
-    visitAs kind
-      | late && enters = pure 1
-      | visible = do
-        verdict <- visit
-        case verdict of
-          Descend -> ahead (if enters then 1 else 0)
-          Prune -> ahead 0
-          Quit -> 2 <$ quitAt w
-      | otherwise = pure (if enters then 1 else 0)
-      where
-        enters = entering && kind == directoryKind
-    -- Unless the walk has ended elsewhere.
-    ahead what = do
-      alive <- goesOn walk w
-      pure (if alive then what else 2)
-{-# INLINE visitEntry #-}
-
--- The kind of the file; -1 to skip it.
-resolve :: Walk -> Worker -> Dir -> IO Int
-resolve walk w dir = do
-  before <- readInt32 c fieldKind
-  void (entryDirectory (workerVisit w))
-  r <- askStatus (workerVisit w)
-  kind <- readInt32 c fieldKind
-  if r >= 0
-    then if follows && kind == directoryKind then loops kind else pure kind
-    else do
-      let cause = Errno (negate r)
-      entryStatusError (workerVisit w) cause
-      pure (if cause == ENOENT || (follows && cause == ELOOP) then -1 else before)
-  where
-    c = workerCursor w
-    follows = walkFollow (walkOptions walk) == FollowAll
-    loops kind = do
-      device <- statusDevice (workerVisit w)
-      inode <- statusInode (workerVisit w)
-      let go d
-            | dirDepth d < startingDepth = pure kind
-            | dirDevice d == device && dirInode d == inode = (-1) <$ reportLoop walk w d
-            | otherwise = go (dirParent d)
-      go dir
-
-followFlag :: Walk -> Int
-followFlag walk = if walkFollow (walkOptions walk) == FollowAll then 1 else 0
+            else go w r at
 
 -- Note [How a directory is walked]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~

@@ -95,7 +95,7 @@ newWalk options visitor = do
   table <- newTable 4 Nothing >>= newRef
   lock <- newLock
   holder <- newHolder (walkDescriptors options)
-  workers <- getCapabilities
+  workers <- max <$> getCapabilities <*> aloneUpTo
   let alone = walkSequential options || workers <= 1 || tooFew holder workers
   pure (Walk options visitor alone holder out table lock)
 
