@@ -170,12 +170,13 @@ withApp chosen body = case optionApp chosen of
       (IntMap.elems <$> readRef tables)
   TopologyApp -> do
     hosts <- newHosts (optionHosts chosen) (optionHosts chosen)
-    withTopology defaultTopology hosts $ \topology -> Scope.withScopeNamed "openflow/topology" $ \scope ->
+    withTopology defaultTopology {topologyIdle = idle} hosts $ \topology -> Scope.withScopeNamed "openflow/topology" $ \scope ->
       body
         (\controller s -> newWords 8 >>= \counts -> topologySwitch topology scope counts controller s)
         (pure [hosts])
   where
-    settings = defaultLearning {learnIdle = fromIntegral (optionIdle chosen)}
+    settings = defaultLearning {learnIdle = idle}
+    idle = fromIntegral (optionIdle chosen)
 
 -- Forget hosts that have sent nothing for half an hour, while the action runs.
 ageing :: Controller -> IO [Hosts] -> IO a -> IO a

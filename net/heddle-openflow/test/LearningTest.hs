@@ -44,6 +44,7 @@ learningTests =
       forVersions "gonePortKeptTheFlowsFromIt" gone,
       forVersions "movedHostKeptItsFlowsAtOtherSwitches" movedBetween,
       forVersions "goneSwitchKeptTheFlowsThroughIt" through,
+      forVersions "idleTimeOfANetworksFlowsWasFixed" idleTime,
       testGroup
         "hostWhoseFramesAFlowCarriesWasForgotten"
         [ forVersions "it is known while its flow is there, and no longer" carried,
@@ -313,7 +314,7 @@ withTwo :: Version -> (Runtime -> Controller -> Topology -> FakeOptions -> FakeS
 withTwo v body = withRuntime IO.defaultConfig $ \runtime -> do
   counts <- newWords 8
   hosts <- newHosts 16 1000
-  withTopology (TopologyOptions (seconds 30) (seconds 30)) hosts $ \topology -> Scope.withScope $ \scope ->
+  withTopology (TopologyOptions (seconds 30) (seconds 30) 7) hosts $ \topology -> Scope.withScope $ \scope ->
     withController runtime local (topologySwitch topology scope counts) $ \controller ->
       withFakeSwitch runtime (controllerAddress controller) (options 2) $ \far -> do
         waitFor "the second switch" ((== 1) . length <$> switches controller)
@@ -337,6 +338,12 @@ deletion fake = fakeReceiveWhere fake wanted >>= either (assertFailure . show) p
 ofHost :: Version -> Integer -> [(Word64, [String])]
 ofHost v host =
   [(if v == OF13 then maxBound else 0, map show [oxm end host, oxm VlanVid 0x100a]) | end <- [EthDst, EthSrc]]
+
+idleTime :: Version -> IO ()
+idleTime v = withTwo v $ \_ _ _ _ far -> do
+  void (asked far 1 (frame (vlan 10) 1 9))
+  flows <- adds <$> asked far 2 (frame (vlan 10) 2 1)
+  map flowModIdle flows @?= [7]
 
 movedBetween :: Version -> IO ()
 movedBetween v = withTwo v $ \runtime controller _ options far ->

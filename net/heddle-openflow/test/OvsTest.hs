@@ -318,7 +318,7 @@ ring :: String -> IO ()
 ring words' = withIO $ \runtime -> do
   counts <- newWords 8
   hosts <- newHosts 16 1000
-  withTopology (TopologyOptions (milliseconds 500) (seconds 2)) hosts $ \topology -> Scope.withScope $ \scope ->
+  withTopology defaultTopology {topologyProbe = milliseconds 500} hosts $ \topology -> Scope.withScope $ \scope ->
     inRing words' runtime (topologySwitch topology scope counts) $ \ovs controller -> do
       waitFor "eight directions of links" ((== 8) . length <$> links topology)
       -- Three of the four links are in the tree, and each bridge's host port.

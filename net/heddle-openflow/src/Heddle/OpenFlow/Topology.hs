@@ -46,7 +46,7 @@ import Data.Map.Strict (Map)
 import Data.Map.Strict qualified as Map
 import Data.Set (Set)
 import Data.Set qualified as Set
-import Data.Word (Word64)
+import Data.Word (Word16, Word64)
 import Heddle.Bytes.Hash (HashKey, newKey, sipHash24)
 import Heddle.OpenFlow.Action
 import Heddle.OpenFlow.Controller
@@ -63,16 +63,18 @@ import Heddle.Prim.Thread (labelMe)
 import Heddle.Scope qualified as Scope
 import Heddle.Timer (sleepFor)
 
--- | Times of probing.
+-- | Times of probing, and of flows.
 data TopologyOptions = TopologyOptions
   { topologyProbe :: !Nanos,
     -- | The time in which a new port takes no part in flooding.
-    topologySettle :: !Nanos
+    topologySettle :: !Nanos,
+    -- | Seconds without a packet after which a flow ends.
+    topologyIdle :: !Word16
   }
 
--- | A probe in five seconds; new ports wait for two.
+-- | A probe in five seconds; new ports wait for two; flows end after a minute.
 defaultTopology :: TopologyOptions
-defaultTopology = TopologyOptions (seconds 5) (seconds 2)
+defaultTopology = TopologyOptions (seconds 5) (seconds 2) 60
 
 -- | One direction of a link.
 data Link = Link
@@ -154,7 +156,8 @@ topologySwitch topology scope counts controller switch = do
     version = infoVersion (switchInfo switch)
     settings =
       defaultLearning
-        { learnHosts = const (pure (topologyHosts topology)),
+        { learnIdle = topologyIdle (topologyOptions topology),
+          learnHosts = const (pure (topologyHosts topology)),
           learnFlood = Just floodTree,
           learnIsLink = Just (const cameByLink),
           learnRoute = \_ place -> route place,
