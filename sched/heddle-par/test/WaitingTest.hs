@@ -2,7 +2,7 @@
 module WaitingTest (tests) where
 
 import Control.Monad (replicateM, replicateM_)
-import GHC.Stats (RTSStats (..), getRTSStats)
+import GHC.Stats (GCDetails (..), RTSStats (..), getRTSStats)
 import Heddle.Par.IO
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 import Heddle.Prim.Exception (evaluate)
@@ -19,23 +19,20 @@ tests =
       testCase "aWorkerMadeAllLinksOfAChainWhileTheFirstRan" . onCapabilities 2 $ aheadInChain
     ]
 
--- | What a task allocates that waits for a cell with many others, and is woken. The count is of the process, so the
--- least of several runs is taken.
+-- | What a task takes that waits for a cell with many others. The live bytes are of the process, so the least of
+-- several runs is taken.
 waiterBytes :: IO ()
 waiterBytes = do
-  let waiters n = runParIO (new >>= \v -> replicateM_ n (fork (get v)) >> put v ())
-      bytes n = fmap minimum . replicateM 5 $ do
-        before <- allocated
-        waiters n
-        subtract before <$> allocated
-  waiters 8000
-  few <- bytes 1000
-  many <- bytes 8000
-  let each = (many - few) `quot` 7000
-  assertBool (show each ++ " bytes for each task") (each <= 500)
-  where
-    -- It is counted at collections.
-    allocated = performMajorGC >> fromIntegral . allocated_bytes <$> getRTSStats :: IO Int
+  let waiting n = runParIO $ do
+        v <- new
+        replicateM_ n (fork (get v))
+        bytes <- liftIO (performMajorGC >> fromIntegral . gcdetails_live_bytes . gc <$> getRTSStats)
+        bytes <$ put v ()
+      least n = minimum <$> replicateM 5 (waiting n)
+  few <- least 1000
+  many <- least 71000
+  let each = (many - few) `quot` 70000 :: Int
+  assertBool (show each ++ " bytes for each task") (each <= 80)
 
 -- | Each link waits for the one before it, and takes longer than making one. A worker that makes them while another
 -- runs them must not make all of them. Where that other is stopped for long it may, so the least of several runs
