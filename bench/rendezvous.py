@@ -261,6 +261,33 @@ def memory():
     return "memory", "what a branch that waits in a rendezvous takes", run
 
 
+def grants():
+    numbers = (1000, 8000, 64000)
+
+    def run(place, options, results):
+        program = os.path.join(BUILD, "bench-rendezvous-heddle")
+        alive = {}
+        for n in (numbers[0], numbers[-1]):
+            said = place.output([program, "channels", str(n), "+RTS", "-N1", "-T"], "-N1").split()
+            if len(said) != 2 or said[0] != "bytes":
+                raise Unable(f"{program} channels {n} said {' '.join(said)}, not: bytes LIVE")
+            alive[n] = int(said[1])
+        each = (alive[numbers[-1]] - alive[numbers[0]]) / (numbers[-1] - numbers[0])
+        print(f"  {each:.0f} bytes for each channel more")
+        results.figure("grants/bytes-per-channel", each, "bytes", ".0f")
+        # As many grants of each number.
+        contenders = {n: Contender("heddle", "-N1", ("grants", n)) for n in numbers}
+        samples = {n: [] for n in numbers}
+        for n in in_turn(contenders, options.rounds):
+            samples[n].append(place.once(contenders[n], Setting(128000 // n, AREAS[0])).cpu)
+        for n in numbers:
+            print(f"  {n:>7} channels: {spread(samples[n], '.0f')} ns of CPU for a grant to a writer and a reader, and a value")
+            results.measured("grants", f"{n}-channels", cpu_ns=samples[n])
+        ratios(f"grants/{numbers[-1]}-to-{numbers[0]}", samples[numbers[-1]], samples[numbers[0]], results)
+
+    return "grants", "what a channel takes, and a grant, with 1,000 channels and with 64,000", run
+
+
 def answers(text):
     """Nanoseconds for each way of an example, from lines of a way and its time."""
     times = collections.defaultdict(list)
@@ -369,6 +396,7 @@ CASES = [
     flat(),
     two_cores(),
     memory(),
+    grants(),
     example("maximum", "Figures 19 and 20: the greatest of 400,000 numbers"),
     example("maximum", "the same of 40,000,000", "maximum-long", ["--size", "40000000", "--repeat", "1"]),
     example("sat", "Figures 21 and 22: 600 variables, 2,500 clauses, no model"),

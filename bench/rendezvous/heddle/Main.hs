@@ -11,6 +11,9 @@
 -- @memory N@: how many bytes are alive while N readers wait. @own N@: the same without readers, branches and channel, with what is N readers' own: to go
 -- on with a value, a place for the result, to read that, and to make one list of all.
 --
+-- @channels N@: how many bytes are alive with so many channels. @grants N ROUNDS@: each of them is granted to a writer and a
+-- reader so many times, one after the other.
+--
 -- The clocks are read inside, after some rendezvous (or items) that nobody counts, so starting and ending
 -- are not measured.
 module Main
@@ -19,13 +22,12 @@ module Main
 where
 
 import Clock (Mark, mark, numbers, report, usage)
-import Control.Concurrent (yield)
-import Control.Exception (evaluate)
-import Control.Monad (replicateM_, unless)
-import Data.IORef (newIORef, readIORef, writeIORef)
+import Control.Monad (replicateM, replicateM_, unless)
 import Data.Word (Word64)
 import GHC.Stats (GCDetails (..), RTSStats (..), getRTSStats)
-import Heddle.Prim.Atomic (newTable, readEntry, writeEntry)
+import Heddle.Prim.Atomic (newRef, newTable, readEntry, readRef, writeEntry, writeRef)
+import Heddle.Prim.Exception (evaluate)
+import Heddle.Prim.Thread (yield)
 import Heddle.Rendezvous
 import System.Environment (getArgs)
 import System.Exit (die)
@@ -38,8 +40,10 @@ main =
     "alone" : (numbers [1, 0, 1] -> Just [stages, steps, items]) -> alone stages steps items
     "memory" : (numbers [1] -> Just [n]) -> memory n
     "own" : (numbers [1] -> Just [n]) -> own n
+    "channels" : (numbers [1] -> Just [n]) -> channels n
+    "grants" : (numbers [1, 1] -> Just [n, rounds]) -> grants n rounds
     (numbers [2, 1] -> Just [n, rounds]) -> rendezvous n rounds
-    _ -> usage "N ROUNDS | pipeline|alone STAGES STEPS ITEMS | memory|own N"
+    _ -> usage "N ROUNDS | pipeline|alone STAGES STEPS ITEMS | memory|own|channels N | grants N ROUNDS"
 
 rendezvous :: Int -> Int -> IO ()
 rendezvous n rounds = do
@@ -145,9 +149,9 @@ own n = do
   let cells i
         | i == n = pure (pure [])
         | otherwise = do
-          cell <- newIORef Nothing
-          writeEntry goOn i (writeIORef cell . Just)
-          let !result = readIORef cell >>= maybe (die "nothing received") pure
+          cell <- newRef Nothing
+          writeEntry goOn i (writeRef cell . Just)
+          let !result = readRef cell >>= maybe (die "nothing received") pure
           !others <- cells (i + 1)
           pure $! result >>= \x -> (x :) <$> others
   results <- cells 0
@@ -157,6 +161,33 @@ own n = do
   unless (sum received == n) (die "wrong")
   -- Without the table.
   putStrLn ("bytes " <> show (live - 8 * fromIntegral n))
+
+channels :: Int -> IO ()
+channels n = do
+  (live, named) <- runDetIO $ \world -> do
+    chans <- replicateM n (newChan "c")
+    (,) <$> io world alive <*> grantEach chans
+  unless (named == n) (die "wrong")
+  putStrLn ("bytes " <> show live)
+
+grants :: Int -> Int -> IO ()
+grants n rounds = do
+  (begun, ended, answer) <- runDetIO $ \world -> do
+    chans <- replicateM n (newChan "c")
+    before <- grantEach chans
+    begun <- ioLazy world mark
+    granted <- sum <$> replicateM rounds (grantEach chans)
+    ended <- ioLazy world mark
+    pure (begun, ended, before + granted)
+  unless (answer == n * (rounds + 1)) (die ("wrong: " <> show answer))
+  report (n * rounds) begun ended answer
+
+-- | A par for each channel, whose reader gets 1; the sum.
+grantEach :: [Chan s Int] -> Det s Int
+grantEach = go 0
+  where
+    go !found [] = pure found
+    go found (c : cs) = par (branch (out c) (`send` 1) *> branch (inp c) recv) >>= \one -> go (found + one) cs
 
 -- | When it has stopped to fall: the writer may have been taken by another worker, and be there before
 -- all readers are.

@@ -6,12 +6,13 @@
 module CostTest (tests) where
 
 import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar)
-import Control.Monad (forM, replicateM_, void)
+import Control.Monad (forM, replicateM, replicateM_, void)
 import Data.Foldable (sequenceA_)
 import GHC.Stats (RTSStats (..), getRTSStats, getRTSStatsEnabled)
+import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 import Heddle.Prim.Exception (Exception (..), evaluate, try)
 import Heddle.Rendezvous
-import System.Mem (performGC)
+import System.Mem (performGC, performMajorGC, performMinorGC)
 import System.Timeout (timeout)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (Assertion, assertBool, assertFailure, testCase)
@@ -24,7 +25,14 @@ tests =
       -- Their paths alone are as long as the square of the number.
       testCase "a deadlock report of parents inside parents" (proportional 20 40 (reported nestedParents)),
       testCase "a deadlock report of a ring" (proportional 7 500 (reported ring)),
-      testCase "readers that split" (proportional 7 1000 splitting)
+      testCase "readers that split" (proportional 7 1000 splitting),
+      testGroup
+        "everyCollectionVisitsEveryChannel"
+        [ testCase "a writer and a reader of each" (visited (grantedTo 1)),
+          testCase "a writer and three readers" (visited (grantedTo 3)),
+          testCase "granted to none" (visited ungranted),
+          testCase "in a par of its own" (visited parsInside)
+        ]
     ]
 
 -- | At most so many times as much for four times as many branches. In proportion, that is 4,
@@ -40,6 +48,53 @@ proportional most n body = do
   assertBool
     (show (4 * n) ++ " branches allocate " ++ show large ++ " bytes, " ++ show n ++ " allocate " ++ show small)
     (small < large && large < most * small)
+
+-- | A minor collection does not visit channels and branches that wait: what it copies, with which the runtime counts 8 bytes
+-- for each old object that it visits, does not grow with their number. The program is given that number, and what looks.
+visited :: (forall s. Int -> (forall t. World t -> Det t ()) -> World s -> Det s ()) -> Assertion
+visited program = do
+  enabled <- getRTSStatsEnabled
+  assertBool "run with +RTS -T" enabled
+  seen <- newRef 0
+  runDetIO (program channels (\world -> io world (look seen)))
+  bytes <- readRef seen
+  assertBool (show channels ++ " channels that wait: " ++ show bytes ++ " bytes for a minor collection") (0 < bytes && bytes < 4 * fromIntegral channels)
+  where
+    channels = 4000
+    -- What was young is old after the first collections. Other branches may still be on their way to the channels they
+    -- wait at, so the least of many counts.
+    look seen = do
+      replicateM_ 3 performMajorGC
+      each <- replicateM 50 $ do
+        before <- copied_bytes <$> getRTSStats
+        performMinorGC
+        after <- copied_bytes <$> getRTSStats
+        pure (after - before)
+      writeRef seen (minimum each)
+
+-- | One branch has all writers' ends and the world; the others wait for a second value.
+grantedTo :: Int -> Int -> (forall t. World t -> Det t ()) -> World s -> Det s ()
+grantedTo readers n look w = do
+  cs <- mapM (newChan . show) [1 .. n]
+  par $
+    sequenceA_ [branch (inp c) (replicateM_ 2 . recv) | c <- cs, _ <- [1 .. readers]]
+      *> branch (w, map out cs) (\(w', os) -> mapM_ (`send` 'x') os >> look w' >> mapM_ (`send` 'y') os)
+
+ungranted :: Int -> (forall t. World t -> Det t ()) -> World s -> Det s ()
+ungranted n look w = do
+  cs <- mapM (newChan . show) [1 .. n]
+  par (branch w look)
+  par (branch (map out cs) (mapM_ (`send` 'x')))
+
+parsInside :: Int -> (forall t. World t -> Det t ()) -> World s -> Det s ()
+parsInside n look w = do
+  go <- newChan "go"
+  par (sequenceA_ [branch (inp go) inside | _ <- [1 .. n]] *> branch (out go, w) (\(o, w') -> send o 'x' >> look w' >> send o 'y'))
+  where
+    inside :: In t Char -> Det t ()
+    inside i = do
+      c <- newChan "c"
+      par (branch (out c) (`send` 'x') *> branch (inp c, i) (\(x, i') -> recv x >> replicateM_ 2 (recv i')))
 
 -- | By all threads, within a time that is a hundred times as long as needed.
 allocatedBy :: IO () -> IO Integer

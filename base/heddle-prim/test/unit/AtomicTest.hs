@@ -16,10 +16,14 @@ import Heddle.Prim.Buffer
 import Heddle.Prim.Lock
 import Heddle.Prim.WaitCell
 import Heddle.Testkit.Watchdog (within)
+import System.Mem (performMajorGC, performMinorGC)
 import Test.QuickCheck.Monadic (assert, monadicIO, run)
 import Test.Tasty
 import Test.Tasty.HUnit hiding (assert)
 import Test.Tasty.QuickCheck (testProperty)
+
+{- HLINT ignore "Avoid restricted module" -}
+-- What is tested here is below those that would be used instead.
 
 limited :: Assertion -> Assertion
 limited = within 60000000 "an end within a minute"
@@ -101,6 +105,21 @@ tests =
             u <- growTable t 4 'z'
             tableSize u @?= 4
             mapM (readEntry u) [0 .. 3] >>= (@?= "xyzz"),
+          testCase "references, none to many" . forM_ [0, 1, 2, 4, 5, 1000] $ \n -> do
+            refs <- newRefs n 'x'
+            places <- newPlaces n 'x'
+            (refCount refs, placeCount places) @?= (n, n)
+            forM_ [1, 3 .. n - 1] $ \i -> writeRef (refAt refs i) 'y' >> writePlace places i 'y'
+            -- They survive, and point to what is young.
+            performMajorGC
+            forM_ [0, 4 .. n - 1] $ \i -> writeRef (refAt refs i) (head (show i)) >> writePlace places i (head (show i))
+            performMinorGC
+            let want = [if odd i then 'y' else if i `mod` 4 == 0 then head (show i) else 'x' | i <- [0 .. n - 1]]
+            mapM (readRef . refAt refs) [0 .. n - 1] >>= (@?= want)
+            mapM (readPlace places) [0 .. n - 1] >>= (@?= want),
+          testCase "references are apart" $ do
+            refs <- newRefs 2 'x'
+            (sameRef (refAt refs 0) (refAt refs 0), sameRef (refAt refs 0) (refAt refs 1)) @?= (True, False),
           testProperty "alone, a stack is a list" $ \script -> monadicIO $ do
             same <- run $ do
               stack <- newStack

@@ -50,6 +50,20 @@ module Heddle.Prim.Atomic
     readEntry,
     writeEntry,
 
+    -- * Arrays of references, many of them
+
+    -- | The collector visits every 'Table' that has outlived a few collections at each later one, written or not. For a
+    -- data structure with thousands of them, these are visited only after they have been written.
+    Refs,
+    newRefs,
+    refAt,
+    refCount,
+    Places,
+    newPlaces,
+    placeCount,
+    readPlace,
+    writePlace,
+
     -- * Stacks
     Stack,
     newStack,
@@ -86,7 +100,8 @@ import Data.Primitive.ByteArray
   )
 import Data.Primitive.MutVar (MutVar (..), newMutVar, readMutVar, writeMutVar)
 import GHC.Exts
-  ( Int (I#),
+  ( ArrayArray#,
+    Int (I#),
     State#,
     atomicReadIntArray#,
     atomicWriteIntArray#,
@@ -94,10 +109,19 @@ import GHC.Exts
     casMutVar#,
     fetchAddIntArray#,
     fetchOrIntArray#,
+    indexArrayArrayArray#,
     isTrue#,
+    newArrayArray#,
+    newMutVar#,
     prefetchMutableByteArray3#,
+    sizeofArrayArray#,
     uncheckedIShiftL#,
+    unsafeCoerce#,
+    unsafeFreezeArrayArray#,
+    writeArrayArrayArray#,
+    (+#),
     (==#),
+    (>=#),
   )
 import GHC.IO (IO (..), unIO)
 
@@ -261,6 +285,69 @@ writeEntry :: Table a -> Int -> a -> IO ()
 writeEntry (Table a) = writeArray a
 {-# INLINE writeEntry #-}
 
+-- | A fixed number of references. See Note [Which arrays are visited].
+data Refs a = Refs ArrayArray#
+
+-- | So many references to one value, evaluated first.
+--
+-- [Cost]: O(n); 24 bytes each, and 40.
+newRefs :: Int -> a -> IO (Refs a)
+newRefs (I# n) !x = IO $ \s ->
+  case newArrayArray# n s of
+    (# s1, array #) -> case unsafeFreezeArrayArray# array (fill array 0# s1) of
+      (# s2, refs #) -> (# s2, Refs refs #)
+  where
+    fill array i s
+      | isTrue# (i >=# n) = s
+      | otherwise = case newMutVar# x s of
+        (# s1, r #) -> fill array (i +# 1#) (writeArrayArrayArray# array i (unsafeCoerce# r) s1)
+
+-- | One of them, by its place from 0.
+--
+-- [Cost]: a load.
+refAt :: Refs a -> Int -> Ref a
+refAt (Refs refs) (I# i) = Ref (MutVar (unsafeCoerce# (indexArrayArrayArray# refs i)))
+{-# INLINE refAt #-}
+
+-- | How many there are.
+refCount :: Refs a -> Int
+refCount (Refs refs) = I# (sizeofArrayArray# refs)
+{-# INLINE refCount #-}
+
+-- | A fixed number of boxed entries, like a 'Table', of which there may be many: up to 4 entries are references.
+-- With more, a visit of the collector's is shared by those.
+data Places a
+  = Few !(Refs a)
+  | Many !(Table a)
+
+-- | So many entries with one value, evaluated first.
+--
+-- [Cost]: O(n); up to 4 entries 24 bytes each, otherwise 8.
+newPlaces :: Int -> a -> IO (Places a)
+newPlaces n !x
+  | n <= 4 = Few <$> newRefs n x
+  | otherwise = Many <$> newTable n x
+
+-- | How many there are.
+placeCount :: Places a -> Int
+placeCount = \case
+  Few refs -> refCount refs
+  Many table -> tableSize table
+
+-- | Read an entry.
+readPlace :: Places a -> Int -> IO a
+readPlace places i = case places of
+  Few refs -> readRef (refAt refs i)
+  Many table -> readEntry table i
+{-# INLINE readPlace #-}
+
+-- | Write an entry.
+writePlace :: Places a -> Int -> a -> IO ()
+writePlace places i x = case places of
+  Few refs -> writeRef (refAt refs i) x
+  Many table -> writeEntry table i x
+{-# INLINE writePlace #-}
+
 -- | A lock-free stack for any number of threads.
 newtype Stack a = Stack (Ref [a])
 
@@ -348,3 +435,14 @@ foreign import ccall unsafe "heddle_fence" c_fence :: IO ()
 -- but on AArch64, for example, a plain read may pass an earlier atomic write. So a fence follows each of
 -- them and makes it a full barrier, on which its users rely. The flag @HEDDLE_WEAK_MEMORY@ selects this on
 -- x86-64, too, for tests.
+--
+-- Note [Which arrays are visited]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+-- A generational collector visits old objects that may point to young ones. GHC's keeps every
+-- mutable array that has become old in the list of those, for as long as it lives, whereas a
+-- mutable variable is in the list only if it was written since the last collection. So n small arrays cost n visits at
+-- each minor collection, and each thing that is made costs more the more there are. 'Refs' are a frozen
+-- array, which leaves the list, of variables.
+--
+-- The array has the variables themselves, without boxes around them. As an array of arrays it has unlifted
+-- elements, which are never evaluated, and for the collector a pointer is a pointer.

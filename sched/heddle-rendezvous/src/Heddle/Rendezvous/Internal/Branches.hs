@@ -29,16 +29,16 @@ import Control.Monad (forM_)
 import Data.Containers.ListUtils (nubOrd)
 import Data.List (sort)
 import Heddle.Prim.Atomic
-  ( Ref,
-    Table,
+  ( Places,
+    Ref,
     modifyRef,
+    newPlaces,
     newRef,
-    newTable,
     newWords,
-    readEntry,
+    readPlace,
     readRef,
     sameRef,
-    writeEntry,
+    writePlace,
     writeRef,
     writeWord,
   )
@@ -142,8 +142,8 @@ par (Branches gather) = det $ \b w k -> do
 
 newFrame :: Branch -> Int -> Int -> (Frame -> Worker -> IO ()) -> IO Frame
 newFrame b turn count end = do
-  branches <- newTable count b
-  doings <- newTable count (Active 0)
+  branches <- newPlaces count b
+  doings <- newPlaces count (Active 0)
   left <- newWords 1
   writeWord left 0 count
   failures <- newRef []
@@ -180,13 +180,13 @@ ended frame results k w = do
 
 -- | Seat the branches and start them: the first one on this worker, the others from the deque.
 --
--- The table is the frame's. It is a parameter because GHC would otherwise take the frame apart
+-- The places are the frame's. They are a parameter because GHC would otherwise take the frame apart
 -- and put it together again for every branch.
-run :: Branch -> Worker -> Table Branch -> Frame -> [Code] -> [Seating] -> IO ()
-run b w table frame codes seatings = do
+run :: Branch -> Worker -> Places Branch -> Frame -> [Code] -> [Seating] -> IO ()
+run b w places frame codes seatings = do
   scope <- taskScope <$> runningTask w
   let -- One hook for all branches, which it tells apart by number.
-      hook w' i e = readEntry table i >>= \thrower -> crashed thrower w' e
+      hook w' i e = readPlace places i >>= \thrower -> crashed thrower w' e
       seat (_, b') [] = pure ([], b')
       seat (i, b') (Seating plan m : more)
         | memberBranch m /= i = pure (Seating plan m : more, b')
@@ -201,12 +201,12 @@ run b w table frame codes seatings = do
         (pending', holds) <- seat (i, Nothing') pending
         let task = hookedTask i scope hook
             !b' = Branch task frame holds
-        writeEntry table i b'
+        writePlace places i b'
         install b' holds
         ((task, code b') :) <$> build (i + 1) pending' more
       install _ Nothing' = pure ()
-      install b' (Hold block marks) = writeEntry (blockBranches block) (holdSeat marks) b'
-      install b' (Holds block marks more) = writeEntry (blockBranches block) (holdSeat marks) b' >> install b' more
+      install b' (Hold block marks) = writePlace (blockBranches block) (holdSeat marks) b'
+      install b' (Holds block marks more) = writePlace (blockBranches block) (holdSeat marks) b' >> install b' more
   ready <- build 0 (reverse seatings) codes
   setDoing b (Inside frame)
   let works = [workOf task (\w' () -> go w') () | (task, go) <- ready]

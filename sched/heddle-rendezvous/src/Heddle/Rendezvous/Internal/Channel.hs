@@ -41,21 +41,21 @@ import Data.Bits (shiftR, xor, (.&.))
 import Data.IntMap.Strict qualified as IntMap
 import Data.List (sortOn)
 import Heddle.Prim.Atomic
-  ( Table,
+  ( Places,
     Words,
     atomicRead,
     fetchAdd,
     fetchOr,
     modifyRef,
+    newPlaces,
     newRef,
-    newTable,
     newWords,
+    placeCount,
     readAcquire,
-    readEntry,
+    readPlace,
     readRef,
     readWord,
-    tableSize,
-    writeEntry,
+    writePlace,
     writeRelease,
     writeWord,
   )
@@ -87,14 +87,14 @@ import Heddle.Sched
 
 -- | A channel whose only member is its creator.
 --
--- [Cost]: 500 bytes.
+-- [Cost]: 400 bytes.
 newChannel :: Branch -> String -> IO (End a)
 newChannel b name = do
   word <- newChannelWords
   writeWord word stateWord (oneMember + maybe 0 (const chaosFlag) (branchChaos b))
   lock <- newLock
-  slots <- newTable 2 Vacant
-  branches <- newTable 1 b
+  slots <- newPlaces 1 Vacant
+  branches <- newPlaces 1 b
   inner <- newRef IntMap.empty
   counts <- newBlockWords 1
   let channel = Channel {channelName = name, channelWord = word, channelLock = lock, channelRoot = block}
@@ -147,19 +147,18 @@ send' :: End a -> a -> Branch -> Worker -> (Worker -> () -> IO ()) -> IO ()
 send' (End block i) a b w k = do
   countTask w
   x <- readAcquire (blockWord block) stateWord
-  let half = wordParity x * blockSize block
   if isLast x
-    then writeLast block a x half w >> k w ()
+    then writeLast block a x w >> k w ()
     else
       if isMarked x
-        then slowly block i (Sender b k a) b w
+        then slowly block i (\step -> Sender b step k a) b w
         else do
-          writeEntry (blockSlots block) (half + i) (Sender b k a)
+          writePlace (blockSlots block) i (Sender b (wordParity x) k a)
           before <- fetchAdd (blockWord block) stateWord (-1)
           if isLast before
             then do
-              writeEntry (blockSlots block) (half + i) Vacant
-              writeLast block a before half w
+              writePlace (blockSlots block) i Vacant
+              writeLast block a before w
               k w ()
             else arrived block i before b w
 {-# NOINLINE send' #-}
@@ -171,45 +170,44 @@ receive :: End a -> Branch -> Worker -> (Worker -> a -> IO ()) -> IO ()
 receive (End block i) b w k = do
   countTask w
   x <- readAcquire (blockWord block) stateWord
-  let half = wordParity x * blockSize block
   if isLast x
     then
-      readEntry (blockSlots block) half >>= \case
-        Sender b' k' a -> do
-          readLast block b' k' a x half w
+      readPlace (blockSlots block) 0 >>= \case
+        Sender b' _ k' a -> do
+          readLast block b' k' a x w
           k w a
-        _ -> slowly block i (Receiver b k) b w
+        _ -> slowly block i (\step -> Receiver b step k) b w
     else
       if isMarked x
-        then slowly block i (Receiver b k) b w
+        then slowly block i (\step -> Receiver b step k) b w
         else do
-          writeEntry (blockSlots block) (half + i) (Receiver b k)
+          writePlace (blockSlots block) i (Receiver b (wordParity x) k)
           before <- fetchAdd (blockWord block) stateWord (-1)
           if isLast before
             then
-              readEntry (blockSlots block) half >>= \case
-                Sender b' k' a -> do
-                  writeEntry (blockSlots block) (half + i) Vacant
-                  readLast block b' k' a before half w
+              readPlace (blockSlots block) 0 >>= \case
+                Sender b' _ k' a -> do
+                  writePlace (blockSlots block) i Vacant
+                  readLast block b' k' a before w
                   k w a
                 _ -> arrivedLast block b w
             else arrived block i before b w
 {-# NOINLINE receive #-}
 
 -- | Complete a step when the writer arrives last: begin the next step, and make the readers ready.
-writeLast :: Block a -> a -> Int -> Int -> Worker -> IO ()
-writeLast block a x half w = do
+writeLast :: Block a -> a -> Int -> Worker -> IO ()
+writeLast block a x w = do
   writeRelease (blockWord block) stateWord (freshStep x)
   case wordEnrolled x of
     1 -> pure ()
     2
       | blockSize block == 2 ->
-        readEntry (blockSlots block) (half + 1) >>= \case
-          Receiver b' k' -> do
-            writeEntry (blockSlots block) (half + 1) Vacant
+        readPlace (blockSlots block) 1 >>= \case
+          Receiver b' _ k' -> do
+            writePlace (blockSlots block) 1 Vacant
             pushPrivately w (workOf (branchTask b') k' a)
           _ -> lost block
-    n -> batch block a (n - 1) half w
+    n -> batch block a (n - 1) (wordParity x) w
 {-# INLINE writeLast #-}
 
 -- | All members of a step have arrived, and a slot is empty: a bug of this module.
@@ -218,71 +216,71 @@ lost block = bug ("channel " ++ show (channelName (blockChannel block)) ++ ": a 
 {-# NOINLINE lost #-}
 
 -- | Complete a step when a reader arrives last; the branch and its continuation are the writer's.
-readLast :: Block a -> Branch -> (Worker -> () -> IO ()) -> a -> Int -> Int -> Worker -> IO ()
-readLast block b' k' a x half w = do
+readLast :: Block a -> Branch -> (Worker -> () -> IO ()) -> a -> Int -> Worker -> IO ()
+readLast block b' k' a x w = do
   writeRelease (blockWord block) stateWord (freshStep x)
   case wordEnrolled x of
     2 -> do
-      writeEntry (blockSlots block) half Vacant
+      writePlace (blockSlots block) 0 Vacant
       pushPrivately w (workOf (branchTask b') k' ())
-    n -> batch block a (n - 1) half w
+    n -> batch block a (n - 1) (wordParity x) w
 {-# INLINE readLast #-}
 
 -- | The members of a step that are still to be resumed, as one piece of work: it resumes one of
 -- them and offers the others again. See Note [A batch].
 data Batch a = Batch
-  { batchSlots :: !(Table (Slot a)),
+  { batchSlots :: !(Places (Slot a)),
     -- | The block's: where it is, and how many are left.
     batchWords :: !Words,
+    -- | The step's.
+    batchParity :: !Int,
     batchValue :: a,
     batchAgain :: Work
   }
 
--- | Resume the members in one half of the slots, as one piece of work if the worker is in a chain.
+-- | Resume the members that have arrived for a step, as one piece of work if the worker is in a chain.
 batch :: Block a -> a -> Int -> Int -> Worker -> IO ()
-batch block a n half w = do
+batch block a n parity w = do
   chained <- isChained w
   if chained
     then do
-      writeWord (blockWords block) cursorWord half
+      writeWord (blockWords block) cursorWord 0
       writeWord (blockWords block) leftWord n
       t <- runningTask w
-      let again = workOf t drain (Batch (blockSlots block) (blockWords block) a again)
+      let again = workOf t drain (Batch (blockSlots block) (blockWords block) parity a again)
       pushPrivately w again
-    else oneByOne (blockSlots block) a half (half + blockSize block) w
+    else oneByOne (blockSlots block) a parity 0 w
 {-# NOINLINE batch #-}
 
--- | Resume the members in a range of slots, each as a piece of work of its own.
-oneByOne :: Table (Slot a) -> a -> Int -> Int -> Worker -> IO ()
-oneByOne slots a from to w = forM_ [from .. to - 1] $ \at ->
-  readEntry slots at >>= \case
-    Receiver b k -> writeEntry slots at Vacant >> pushPrivately w (workOf (branchTask b) k a)
-    Sender b k _ -> writeEntry slots at Vacant >> pushPrivately w (workOf (branchTask b) k ())
+-- | Resume the members from one seat on, each as a piece of work of its own.
+oneByOne :: Places (Slot a) -> a -> Int -> Int -> Worker -> IO ()
+oneByOne slots a parity from w = forM_ [from .. placeCount slots - 1] $ \at ->
+  readPlace slots at >>= \case
+    Receiver b step k | step == parity -> writePlace slots at Vacant >> pushPrivately w (workOf (branchTask b) k a)
+    Sender b step k _ | step == parity -> writePlace slots at Vacant >> pushPrivately w (workOf (branchTask b) k ())
     _ -> pure ()
 {-# NOINLINE oneByOne #-}
 
 drain :: Worker -> Batch a -> IO ()
 drain w b = do
   at <- readWord (batchWords b) cursorWord
-  readEntry (batchSlots b) at >>= \case
-    Receiver me k -> do
+  readPlace (batchSlots b) at >>= \case
+    Receiver me step k | step == batchParity b -> do
       advance w b at me
       k w (batchValue b)
-    Sender me k _ -> do
+    Sender me step k _ | step == batchParity b -> do
       advance w b at me
       k w ()
-    _ | at + 1 == half || at + 1 == 2 * half -> bug "a batch has fewer members than it counts"
+    _ | at + 1 == placeCount (batchSlots b) -> bug "a batch has fewer members than it counts"
     _ -> do
       writeWord (batchWords b) cursorWord (at + 1)
       drain w b
-  where
-    half = tableSize (batchSlots b) `quot` 2
 
 -- | Take one member out of a batch, offer the others again, and go on as that member.
 advance :: Worker -> Batch a -> Int -> Branch -> IO ()
 advance w b at me = do
   left <- readWord (batchWords b) leftWord
-  writeEntry (batchSlots b) at Vacant
+  writePlace (batchSlots b) at Vacant
   writeWord (batchWords b) cursorWord (at + 1)
   writeWord (batchWords b) leftWord (left - 1)
   when (left > 1) $ do
@@ -294,10 +292,7 @@ advance w b at me = do
 -- | After a steal the worker is no longer in a chain, so it pushes on its deque, where a batch must
 -- not come: push the members one by one.
 spread :: Worker -> Batch a -> IO ()
-spread w b = do
-  at <- readWord (batchWords b) cursorWord
-  let half = tableSize (batchSlots b) `quot` 2
-  oneByOne (batchSlots b) (batchValue b) at (if at < half then half else 2 * half) w
+spread w b = readWord (batchWords b) cursorWord >>= \at -> oneByOne (batchSlots b) (batchValue b) (batchParity b) at w
 {-# NOINLINE spread #-}
 
 -- | After an arrival that was not the last: wait, unless a member has thrown.
@@ -323,24 +318,17 @@ arrivedLast block b w = apart w $ \s -> do
 tooLate :: Block a -> Int -> Branch -> Worker -> IO ()
 tooLate block i b w = apart w $ \s -> do
   mine <- locked block w $ do
-    slot <- mySlot block i
-    case slot of
-      (at, Receiver _ _) -> True <$ writeEntry (blockSlots block) at Vacant
-      (at, Sender {}) -> True <$ writeEntry (blockSlots block) at Vacant
+    x <- atomicRead (blockWord block) stateWord
+    brought block (wordParity x) i >>= \case
+      Receiver {} -> True <$ writePlace (blockSlots block) i Vacant
+      Sender {} -> True <$ writePlace (blockSlots block) i Vacant
       -- Vacant; or the branch has been resumed already, and is planning a par.
       _ -> pure False
   if mine then start w (poisonedWork block b) else next w s
 {-# NOINLINE tooLate #-}
 
-mySlot :: Block a -> Int -> IO (Int, Slot a)
-mySlot block i = do
-  x <- atomicRead (blockWord block) stateWord
-  let at = wordParity x * blockSize block + i
-  slot <- readEntry (blockSlots block) at
-  pure (at, slot)
-
 -- | Arrive at a channel that is marked, or where no member sends.
-slowly :: Block a -> Int -> Slot a -> Branch -> Worker -> IO ()
+slowly :: Block a -> Int -> (Int -> Slot a) -> Branch -> Worker -> IO ()
 slowly block i slot b w = apart w $ \s -> do
   later <- case branchChaos b of
     Just seed -> (== 0) <$> random seed 2
@@ -355,7 +343,7 @@ slowly block i slot b w = apart w $ \s -> do
         if isPoisoned x
           then pure Nothing
           else do
-            writeEntry (blockSlots block) (wordParity x * blockSize block + i) slot
+            writePlace (blockSlots block) i (slot (wordParity x))
             before <- fetchAdd (blockWord block) stateWord (-1)
             Just <$> if wordPending before == 1 then complete (blockChannel block) else pure []
       case went of
@@ -411,7 +399,7 @@ complete channel = do
 -- | A member that has arrived.
 data Present a = Present
   { presentBlock :: !(Block a),
-    presentSlot :: !Int,
+    presentSeat :: !Int,
     -- | Has a writer ended in this block, or in one around it?
     presentTold :: !Bool,
     presentBranch :: !Branch,
@@ -428,20 +416,19 @@ attendance channel = do
   x <- atomicRead (channelWord channel) stateWord
   let look over block = do
         ended <- (|| over) . (/= 0) <$> readWord (blockWords block) endedWord
-        let half = wordParity x * blockSize block
-        here <- forM [half .. half + blockSize block - 1] $ \at ->
-          present block at ended <$> readEntry (blockSlots block) at
+        here <- forM [0 .. blockSize block - 1] $ \i ->
+          present block i ended <$> brought block (wordParity x) i
         inside <- readRef (blockInner block) >>= mapM (look ended) . IntMap.elems
         pure (concat here ++ concat inside)
   look False (channelRoot channel)
   where
-    present block at ended = \case
-      Receiver b k -> [Present block at ended b Nothing (workOf (branchTask b) k)]
-      Sender b k a -> [Present block at ended b (Just a) (\_ -> workOf (branchTask b) k ())]
+    present block i ended = \case
+      Receiver b _ k -> [Present block i ended b Nothing (workOf (branchTask b) k)]
+      Sender b _ k a -> [Present block i ended b (Just a) (\_ -> workOf (branchTask b) k ())]
       _ -> []
 
 vacate :: Present a -> IO ()
-vacate p = writeEntry (blockSlots (presentBlock p)) (presentSlot p) Vacant
+vacate p = writePlace (blockSlots (presentBlock p)) (presentSeat p) Vacant
 
 -- Going ----------------------------------------------------------------------
 
@@ -468,7 +455,7 @@ leaveThem frame holds poison w = go holds
           then [] <$ giveBack block (holdSeat marks)
           else leave block (holdSeat marks) (holdWrites marks)
     giveBack block i = do
-      writeEntry (blockBranches block) i (frameParent frame)
+      writePlace (blockBranches block) i (frameParent frame)
       when (i == 0) $ do
         kept <- readWord (blockWords block) keptWord
         when (kept > 0) (writeWord (blockWords block) keptWord (kept - 1))
@@ -479,7 +466,7 @@ leaveThem frame holds poison w = go holds
 -- [Threads]: with the lock.
 leave :: Block a -> Int -> Bool -> IO [Work]
 leave block i writes = do
-  forM_ (blockAbove block) (\(Above _ _ parent) -> writeEntry (blockBranches block) i parent)
+  forM_ (blockAbove block) (\(Above _ _ parent) -> writePlace (blockBranches block) i parent)
   when writes (writeWord (blockWords block) endedWord 1)
   taken <- subtract 1 <$> readWord (blockWords block) takenWord
   writeWord (blockWords block) takenWord taken
@@ -634,6 +621,6 @@ nextAt b w s = case branchChaos b of
 -- ~~~~~~~~~~~~~~
 -- After a step of many members they are not pushed one by one: one piece of work goes
 -- through the slots, and before it goes on as a member it offers itself again, for
--- the worker's next pop or for a thief. Its slots remain as they are: members that have
--- been resumed store into the other half, and no member stores into this one before the next
--- step but one, which needs them all.
+-- the worker's next pop or for a thief. Members that have been resumed, and the one that came last and
+-- is not in the batch, may have arrived for the next step by then; so each slot says by its parity of which step it is. No
+-- member arrives for the step after that one before all have arrived for that one.

@@ -28,7 +28,7 @@ import Data.Map.Strict qualified as Map
 import Data.Maybe (mapMaybe)
 import Data.Sequence qualified as Seq
 import Data.Set qualified as Set
-import Heddle.Prim.Atomic (Ref, newRef, readEntry, readRef, readWord, tableSize, writeRef, writeWord)
+import Heddle.Prim.Atomic (Ref, newRef, placeCount, readPlace, readRef, readWord, writeRef, writeWord)
 import Heddle.Prim.Exception (Exception (..))
 import Heddle.Rendezvous.Internal.Channel (keptWord, reportWord, stateWord)
 import Heddle.Rendezvous.Internal.Exception (fromRendezvousException, toRendezvousException)
@@ -248,7 +248,7 @@ waiting looked b =
   branchDoing b >>= \case
     Ended' -> pure []
     Inside frame -> do
-      inside <- mapM (\i -> readEntry (frameBranches frame) i >>= waiting looked) [0 .. tableSize (frameBranches frame) - 1]
+      inside <- mapM (\i -> readPlace (frameBranches frame) i >>= waiting looked) [0 .. placeCount (frameBranches frame) - 1]
       pure [Parent (branchPath b) (concat inside)]
     Active _ -> case b of
       Branch _ _ seated -> holds seated
@@ -260,7 +260,7 @@ waiting looked b =
     at block marks elsewhere = do
       slot <- slotOf block (holdSeat marks)
       case slot of
-        Receiver _ _ -> pure <$> waitAt Receiving block
+        Receiver {} -> pure <$> waitAt Receiving block
         Sender {} -> pure <$> waitAt Sending block
         _ -> elsewhere
     waitAt operation block = do
@@ -289,7 +289,7 @@ missing looked channel = do
 slotOf :: Block a -> Int -> IO (Slot a)
 slotOf block i = do
   x <- readWord (blockWord block) stateWord
-  readEntry (blockSlots block) (wordParity x * blockSize block + i)
+  brought block (wordParity x) i
 
 -- | The members that have not arrived.
 absent :: Block a -> IO [Branch]
@@ -299,9 +299,9 @@ absent block = do
   where
     here i = do
       slot <- slotOf block i
-      b <- readEntry (blockBranches block) i
+      b <- readPlace (blockBranches block) i
       pure $ case slot of
-        Receiver _ _ -> []
+        Receiver {} -> []
         Sender {} -> []
         _ | branchPath b `elem` vacated -> []
         _ -> [b]
@@ -328,7 +328,7 @@ writerOf block = do
   case IntMap.lookup 0 inner of
     Just inside | blockWrites inside -> writerOf inside
     Just inside | Just (Above _ _ parent) <- blockAbove inside -> keeper parent
-    _ -> readEntry (blockBranches block) 0 >>= keeper
+    _ -> readPlace (blockBranches block) 0 >>= keeper
   where
     -- The branch that lent the seat without the writer's end.
     keeper b = do

@@ -34,6 +34,7 @@ module Heddle.Rendezvous.Internal.Types
     Block (..),
     Above (..),
     Slot (..),
+    brought,
     Plan (..),
     Member (..),
     End (..),
@@ -62,7 +63,7 @@ where
 
 import Data.Bits (testBit, unsafeShiftL, unsafeShiftR, xor, (.&.), (.|.))
 import Data.IntMap.Strict (IntMap)
-import Heddle.Prim.Atomic (Ref, Table, Words, readEntry, readRef, writeEntry, writeRef)
+import Heddle.Prim.Atomic (Places, Ref, Words, readPlace, readRef, writePlace, writeRef)
 import Heddle.Prim.Exception (SomeException)
 import Heddle.Prim.Lock (Lock)
 import Heddle.Prim.Unsafe (oneShot)
@@ -146,8 +147,8 @@ data Frame = Frame
   { frameParent :: !Branch,
     -- | Which one of the parent's, from 1.
     frameNumber :: !Int,
-    frameBranches :: !(Table Branch),
-    frameDoings :: !(Table Doing),
+    frameBranches :: !(Places Branch),
+    frameDoings :: !(Places Doing),
     -- | How many branches have not ended.
     frameLeft :: !Words,
     frameFailures :: !(Ref [(Int, Failure)]),
@@ -199,13 +200,13 @@ branchChaos = \case
 branchDoing :: Branch -> IO Doing
 branchDoing b = case b of
   Top {_topDoing = doing} -> readRef doing
-  Branch _ frame _ -> readEntry (frameDoings frame) (branchNumber b)
+  Branch _ frame _ -> readPlace (frameDoings frame) (branchNumber b)
   Handling _ _ inner -> branchDoing inner
 
 setDoing :: Branch -> Doing -> IO ()
 setDoing b d = case b of
   Top {_topDoing = doing} -> writeRef doing d
-  Branch _ frame _ -> writeEntry (frameDoings frame) (branchNumber b) d
+  Branch _ frame _ -> writePlace (frameDoings frame) (branchNumber b) d
   Handling _ _ inner -> setDoing inner d
 
 -- | The branch and those it is inside of, innermost first.
@@ -232,13 +233,12 @@ data Channel a = Channel
 -- branches of its own take part has another block inside.
 data Block a = Block
   { blockWord :: !Words,
-    -- | Twice as many as seats: the continuations of this step, and those of the last that
-    -- have not been resumed yet. Each belongs to its member until that arrives.
-    blockSlots :: !(Table (Slot a)),
+    -- | Each belongs to its member until that arrives.
+    blockSlots :: !(Places (Slot a)),
     blockSize :: !Int,
     -- | The branch that has each seat. Changed under the channel's lock, or by the branch that
     -- shares the seat, before its branches begin.
-    blockBranches :: !(Table Branch),
+    blockBranches :: !(Places Branch),
     -- | The blocks inside seats, by seat. Changed under the channel's lock.
     blockInner :: !(Ref (IntMap (Block a))),
     -- | See "Heddle.Rendezvous.Internal.Channel".
@@ -252,14 +252,23 @@ data Block a = Block
 -- | The seat that a block is inside of, and the branch that had it.
 data Above a = Above !(Block a) !Int !Branch
 
--- | What is in a member's slot: what it has brought to a step.
+-- | What is in a member's slot: what it has brought to a step, with the 'wordParity' of that, since
+-- a member may not have been resumed from the last step when others arrive for this one.
 data Slot a
   = -- | Nothing; it has not arrived, or has been resumed.
     Vacant
-  | Receiver !Branch (Worker -> a -> IO ())
-  | Sender !Branch (Worker -> () -> IO ()) a
+  | Receiver !Branch !Int (Worker -> a -> IO ())
+  | Sender !Branch !Int (Worker -> () -> IO ()) a
   | -- | Nothing yet; its branch is about to share the seat.
     Planning !(Plan a)
+
+-- | What the member in a seat has brought to the step of this parity.
+brought :: Block a -> Int -> Int -> IO (Slot a)
+brought block parity i =
+  readPlace (blockSlots block) i >>= \case
+    Receiver _ step _ | step /= parity -> pure Vacant
+    Sender _ step _ _ | step /= parity -> pure Vacant
+    slot -> pure slot
 
 -- | Which branches will take part in a channel, while a 'Heddle.Rendezvous.par' begins.
 data Plan a = Plan
@@ -303,7 +312,7 @@ holdLent marks = testBit marks 0
 -- The word ------------------------------------------------------------------
 
 -- A channel's state is one word: how many members have yet to arrive, how many there are,
--- which half of the slots is this step's, and what is unusual about it.
+-- the parity of the step, and what is unusual about it.
 
 -- | How many members have not arrived.
 wordPending :: Int -> Int
@@ -315,7 +324,7 @@ wordEnrolled :: Int -> Int
 wordEnrolled x = (x `unsafeShiftR` 28) .&. 0xfffffff
 {-# INLINE wordEnrolled #-}
 
--- | Which half of the slots.
+-- | Is the step's number odd?
 wordParity :: Int -> Int
 wordParity x = (x `unsafeShiftR` 56) .&. 1
 {-# INLINE wordParity #-}
