@@ -34,13 +34,22 @@ module Mistyped
     closedWithChannel,
     branchesCoerced,
     grantOfOtherShape,
+    grantOfNumber,
+    grantOfFunction,
+    grantOfChannel,
+    grantOfNumbers,
+    grantWithoutGeneric,
+    givenWithoutGeneric,
+    fieldThatIsNoGrant,
+    grantOfOtherConstructors,
+    grantOfFewerFields,
   )
 where
 
-import Control.Exception (evaluate)
 import Control.Monad (void)
 import Data.Coerce (coerce)
 import GHC.Generics (Generic)
+import Heddle.Prim.Exception (evaluate)
 import Heddle.Rendezvous
 
 {- HLINT ignore "Avoid lambda" -}
@@ -194,3 +203,72 @@ grantOfOtherShape = evaluate $
   runDet $ do
     c <- newChan "c"
     par (branch (Reader (inp c)) (\(Writer o) -> send o 'x'))
+
+grantOfNumber :: IO ()
+grantOfNumber = evaluate $ runDet (par (branch (1 :: Int) (\_ -> pure ())))
+
+grantOfFunction :: IO ()
+grantOfFunction = evaluate $ runDet (par (branch not (\_ -> pure ())))
+
+grantOfChannel :: IO ()
+grantOfChannel = evaluate $ runDet (newChan "c" >>= \c -> par (branch c (\_ -> pure ())))
+
+grantOfNumbers :: IO ()
+grantOfNumbers = evaluate $ runDet (par (branch (Just [1 :: Int, 2], ()) (\_ -> pure ())))
+
+newtype Bare s = Bare (Reading s Char)
+
+newtype Clad t = Clad (In t Char)
+  deriving stock (Generic)
+
+instance s ~ s' => Grant s (Bare s') where
+  type Given t (Bare s') = Clad t
+
+grantWithoutGeneric :: IO ()
+grantWithoutGeneric = evaluate $ runDet (newChan "c" >>= \c -> par (branch (Bare (inp c)) (\_ -> pure ())))
+
+newtype Console s = Console (World s)
+  deriving stock (Generic)
+
+-- | The world itself for a type with the world in it.
+instance s ~ s' => Grant s (Console s') where
+  type Given t (Console s') = World t
+
+givenWithoutGeneric :: IO ()
+givenWithoutGeneric = runDetIO (\w -> par (branch (Console w) (\_ -> pure ())))
+
+data Numbered s = Numbered Int (Reading s Char)
+  deriving stock (Generic)
+
+data NumberedEnd t = NumberedEnd Int (In t Char)
+  deriving stock (Generic)
+
+instance s ~ s' => Grant s (Numbered s') where
+  type Given t (Numbered s') = NumberedEnd t
+
+fieldThatIsNoGrant :: IO ()
+fieldThatIsNoGrant = evaluate $ runDet (newChan "c" >>= \c -> par (branch (Numbered 1 (inp c)) (\_ -> pure ())))
+
+data Either' s = Reads (Reading s Char) | Writes (Writing s Char)
+  deriving stock (Generic)
+
+data Both t = Both (In t Char) (Out t Char)
+  deriving stock (Generic)
+
+instance s ~ s' => Grant s (Either' s') where
+  type Given t (Either' s') = Both t
+
+grantOfOtherConstructors :: IO ()
+grantOfOtherConstructors = evaluate $ runDet (newChan "c" >>= \c -> par (branch (Reads (inp c)) (\_ -> pure ())))
+
+data Two s = Two (Reading s Char) (Reading s Char)
+  deriving stock (Generic)
+
+newtype One t = One (In t Char)
+  deriving stock (Generic)
+
+instance s ~ s' => Grant s (Two s') where
+  type Given t (Two s') = One t
+
+grantOfFewerFields :: IO ()
+grantOfFewerFields = evaluate $ runDet (newChan "c" >>= \c -> par (branch (Two (inp c) (inp c)) (\_ -> pure ())))

@@ -2,15 +2,19 @@
 -- it accepts the same without the mistake. GHC 9.6 says some of the reasons otherwise than 9.0 does.
 module TypeTest (tests) where
 
-import Control.Exception (SomeException, TypeError (..), fromException, try)
+import Control.Exception (TypeError (..))
 import Control.Monad (forM_)
 import Data.List (isInfixOf)
+import Heddle.Prim.Exception (SomeException, fromException, try)
 import Heddle.Rendezvous (Uncaught (..))
 import Mistyped qualified
 import SafeUse qualified
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (Assertion, assertBool, assertFailure, testCase, (@?=))
 import Welltyped qualified
+
+{- HLINT ignore "Avoid restricted module" -}
+-- For TypeError, which only a test meets.
 
 tests :: TestTree
 tests =
@@ -50,7 +54,17 @@ programs =
     ("a search with an end", ["Expected: In s1 Char", "Actual: Given t (Reading s Char)"], Mistyped.closedWithEnd, Welltyped.closedWithEnd),
     ("a search with a channel", ["type ‘s1’ with ‘s’", "c :: Chan s Char"], Mistyped.closedWithChannel, Welltyped.closedWithChannel),
     ("branches coerced", ["type ‘t’ with ‘s’ arising from a use of ‘coerce’"], Mistyped.branchesCoerced, Welltyped.branchesCoerced),
-    ("a writer's end for a reader's in a grant of one's own type", ["Out t Char", "In t Char"], Mistyped.grantOfOtherShape, Welltyped.grantOfOtherShape)
+    ("a writer's end for a reader's in a grant of one's own type", ["Out t Char", "In t Char"], Mistyped.grantOfOtherShape, Welltyped.grantOfOtherShape),
+    ("a number granted", ["Int is not something a branch can be granted", "inp c, out c", "derive Generic"], Mistyped.grantOfNumber, Welltyped.grantOfNumber),
+    ("a function granted", ["Bool -> Bool is not something a branch can be granted"], Mistyped.grantOfFunction, Welltyped.grantOfFunction),
+    ("a channel granted, not its ends", ["is not something a branch can be granted", "inp c, out c"], Mistyped.grantOfChannel, Welltyped.grantOfChannel),
+    ("numbers in a list in a tuple granted", ["Int is not something a branch can be granted"], Mistyped.grantOfNumbers, Welltyped.grantOfNumbers),
+    ("a grant that derives no Generic", ["Bare", "has no Generic to say which fields it has, and is to be granted", "Derive Generic"], Mistyped.grantWithoutGeneric, Welltyped.grantWithoutGeneric),
+    ("the world given for a type with the world in it", ["World t has no Generic to say which fields it has, and is to be given to a branch", "Derive Generic"], Mistyped.givenWithoutGeneric, Welltyped.givenWithoutGeneric),
+    -- Of its two errors the compiler shows the first, and a program that is compiled all the same throws the second.
+    ("a number as a field of a grant", ["Int is not something a branch can be granted | Couldn't match type ‘Given t Int’ with ‘Int’"], Mistyped.fieldThatIsNoGrant, Welltyped.fieldThatIsNoGrant),
+    ("two ends given for one of two", ["must have the constructors of what is granted"], Mistyped.grantOfOtherConstructors, Welltyped.grantOfOtherConstructors),
+    ("one end given for two", ["must have the constructors of what is granted"], Mistyped.grantOfFewerFields, Welltyped.grantOfFewerFields)
   ]
 
 refused :: [String] -> Assertion -> Assertion

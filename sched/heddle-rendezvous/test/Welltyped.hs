@@ -32,13 +32,22 @@ module Welltyped
     closedWithChannel,
     branchesCoerced,
     grantOfOtherShape,
+    grantOfNumber,
+    grantOfFunction,
+    grantOfChannel,
+    grantOfNumbers,
+    grantWithoutGeneric,
+    givenWithoutGeneric,
+    fieldThatIsNoGrant,
+    grantOfOtherConstructors,
+    grantOfFewerFields,
   )
 where
 
-import Control.Exception (evaluate)
 import Control.Monad (void)
 import Data.Coerce (coerce)
 import GHC.Generics (Generic)
+import Heddle.Prim.Exception (evaluate)
 import Heddle.Rendezvous
 
 {- HLINT ignore "Avoid lambda" -}
@@ -181,3 +190,80 @@ grantOfOtherShape = evaluate $
   runDet $ do
     c <- newChan "c"
     par (branch (Writer (out c)) (\(Writer' o) -> send o 'x'))
+
+grantOfNumber :: IO ()
+grantOfNumber = evaluate $ runDet (par (branch () (\_ -> pure ())))
+
+grantOfFunction :: IO ()
+grantOfFunction = evaluate $ runDet (newChan "c" >>= \c -> par (branch (out c) (\o -> send o 'x')))
+
+grantOfChannel :: IO ()
+grantOfChannel = evaluate $ runDet (newChan "c" >>= \c -> par (branch (inp c, out c) (\(_, o) -> send o 'x')))
+
+grantOfNumbers :: IO ()
+grantOfNumbers = evaluate $ runDet (par (branch (Just [(), ()], ()) (\_ -> pure ())))
+
+newtype Bare s = Bare (Reading s Char)
+  deriving stock (Generic)
+
+newtype Clad t = Clad (In t Char)
+  deriving stock (Generic)
+
+instance s ~ s' => Grant s (Bare s') where
+  type Given t (Bare s') = Clad t
+
+grantWithoutGeneric :: IO ()
+grantWithoutGeneric = evaluate $ runDet (newChan "c" >>= \c -> par (branch (Bare (inp c)) (\(Clad _) -> pure ())))
+
+newtype Console s = Console (World s)
+  deriving stock (Generic)
+
+newtype ConsoleHere t = ConsoleHere (World t)
+  deriving stock (Generic)
+
+instance s ~ s' => Grant s (Console s') where
+  type Given t (Console s') = ConsoleHere t
+
+givenWithoutGeneric :: IO ()
+givenWithoutGeneric = runDetIO (\w -> par (branch (Console w) (\(ConsoleHere w') -> io w' (pure ()))))
+
+data Numbered s = Numbered () (Reading s Char)
+  deriving stock (Generic)
+
+data NumberedEnd t = NumberedEnd () (In t Char)
+  deriving stock (Generic)
+
+instance s ~ s' => Grant s (Numbered s') where
+  type Given t (Numbered s') = NumberedEnd t
+
+fieldThatIsNoGrant :: IO ()
+fieldThatIsNoGrant = evaluate $ runDet (newChan "c" >>= \c -> par (branch (Numbered () (inp c)) (\(NumberedEnd () _) -> pure ())))
+
+data Either' s = Reads (Reading s Char) | Writes (Writing s Char)
+  deriving stock (Generic)
+
+data EitherEnd t = ReadsFrom (In t Char) | WritesTo (Out t Char)
+  deriving stock (Generic)
+
+instance s ~ s' => Grant s (Either' s') where
+  type Given t (Either' s') = EitherEnd t
+
+grantOfOtherConstructors :: IO ()
+grantOfOtherConstructors = evaluate $ runDet (newChan "c" >>= \c -> par (traverse (`branch` use) [Reads (inp c), Writes (out c)]) >>= \rs -> length rs `seq` pure ())
+  where
+    use :: EitherEnd t -> Det t ()
+    use = \case
+      ReadsFrom i -> recv i >>= \x -> x `seq` pure ()
+      WritesTo o -> send o 'x'
+
+data Two s = Two (Reading s Char) (Reading s Char)
+  deriving stock (Generic)
+
+data TwoEnds t = TwoEnds (In t Char) (In t Char)
+  deriving stock (Generic)
+
+instance s ~ s' => Grant s (Two s') where
+  type Given t (Two s') = TwoEnds t
+
+grantOfFewerFields :: IO ()
+grantOfFewerFields = evaluate $ runDet (newChan "c" >>= \c -> par (branch (Two (inp c) (inp c)) (\(TwoEnds _ _) -> pure ())))

@@ -1,3 +1,4 @@
+{-# LANGUAGE DataKinds #-}
 {-# LANGUAGE DefaultSignatures #-}
 {-# LANGUAGE ExistentialQuantification #-}
 {-# LANGUAGE FlexibleContexts #-}
@@ -8,6 +9,8 @@
 {-# LANGUAGE TypeFamilies #-}
 {-# LANGUAGE TypeOperators #-}
 {-# LANGUAGE UndecidableInstances #-}
+-- The instance of 'Grant' for all other types has no 'Given'.
+{-# OPTIONS_GHC -Wno-missing-methods #-}
 
 -- |
 -- Module      : Heddle.Rendezvous.Internal.Ends
@@ -51,22 +54,25 @@ where
 import Control.DeepSeq (NFData, rnf)
 import Control.Monad (unless, void, when, zipWithM_)
 import Data.IntMap.Strict qualified as IntMap
+import Data.Kind (Type)
 import GHC.Generics
+import GHC.TypeLits (ErrorMessage (..), Symbol, TypeError)
 import Heddle.Prim.Atomic
   ( Ref,
     atomicRead,
     fetchAdd,
     fetchOr,
     modifyRef,
+    newPlaces,
     newRef,
     readPlace,
     readRef,
     readWord,
-    newPlaces,
     writePlace,
     writeRef,
     writeWord,
   )
+import Heddle.Prim.Exception (bug)
 import Heddle.Prim.Lock (withLock)
 import Heddle.Rendezvous.Internal.Channel
 import Heddle.Rendezvous.Internal.Types
@@ -176,14 +182,55 @@ class Grant s g where
   -- | Register what the branch gets, and how to hand it over later. Not exported: outside of this
   -- module only the default can define it.
   claim :: Claims s -> g -> IO (IO (Handed t g))
-  default claim :: (Generic g, Generic (Given t g), GrantFields s t (Rep g) (Rep (Given t g))) => Claims s -> g -> IO (IO (Handed t g))
-  claim claims g = fmap handFields <$> claimFields claims (from g)
+  default claim :: ByFields s t g (Given t g) => Claims s -> g -> IO (IO (Handed t g))
+  claim claims g = fmap handFielded <$> claimByFields claims g
 
 -- | 'Given', as an injective type: it says of which grant.
 newtype Handed t g = Handed (Given t g)
 
+-- | A type whose fields can be granted, and the type of the same shape that is given for it.
+class ByFields s t g h where
+  claimByFields :: Claims s -> g -> IO (IO (Fielded t h))
+
+-- | What branch @t@ is given.
+newtype Fielded t h = Fielded h
+
+-- A class of its own, because GHC 9.0 refuses a 'TypeError' in a default signature.
+instance
+  ( Derived (Rep g) (TypeError (NoShape g "is to be granted")) ~ 'True,
+    Derived (Rep h) (TypeError (NoShape h "is to be given to a branch")) ~ 'True,
+    Generic g,
+    Generic h,
+    GrantFields s t (Rep g) (Rep h)
+  ) =>
+  ByFields s t g h
+  where
+  claimByFields claims g = fmap fielded <$> claimFields claims (from g)
+    where
+      fielded :: Fields t (Rep h) p -> Fielded t h
+      fielded (Fields x) = Fielded (to x)
+
+-- | Is it known which fields a type has? If not, this is no type that anything equals, and the other one says why.
+type family Derived (shape :: Type -> Type) (why :: Bool) :: Bool where
+  Derived (M1 i c f) why = 'True
+
+type NoShape (g :: Type) (use :: Symbol) =
+  'ShowType g ':<>: 'Text " has no Generic to say which fields it has, and " ':<>: 'Text use ':<>: 'Text "."
+    ':$$: 'Text "Derive Generic for the type that is granted, and for the one that a branch is given for it,"
+    ':$$: 'Text "which has the same fields, but ends (In, Out) where that has Reading and Writing."
+
+-- | For all other types. Without 'Given', so that it does not overlap that of other instances. The error is in an equality
+-- because a program that is compiled in spite of it (with @-fdefer-type-errors@) then throws it.
+instance {-# OVERLAPPABLE #-} (TypeError (NoGrant g) ~ 'True) => Grant s g where
+  claim _ _ = bug "a branch that cannot be granted this has begun"
+
+type NoGrant (g :: Type) =
+  'ShowType g ':<>: 'Text " is not something a branch can be granted."
+    ':$$: 'Text "It can be granted ends of channels (inp c, out c, or what it was given for these), the world, (),"
+    ':$$: 'Text "lists, Maybe and tuples of grants, and values of types that derive Generic and have an instance of Grant."
+
 -- | The grants in a value's fields, and what is given for them.
-class GrantFields s t f h where
+class GrantFields s t (f :: Type -> Type) (h :: Type -> Type) where
   claimFields :: Claims s -> f p -> IO (IO (Fields t h p))
 
 -- | What branch @t@ is given.
@@ -191,8 +238,8 @@ newtype Fields t h p = Fields (h p)
 
 -- These keep the type @t@, which nothing else determines.
 
-handFields :: Generic (Given t g) => Fields t (Rep (Given t g)) p -> Handed t g
-handFields (Fields x) = Handed (to x)
+handFielded :: Fielded t (Given t g) -> Handed t g
+handFielded (Fielded x) = Handed x
 
 mapFields :: (h p -> i p) -> Fields t h p -> Fields t i p
 mapFields f (Fields x) = Fields (f x)
@@ -222,6 +269,13 @@ instance (GrantFields s t f h, GrantFields s t g i) => GrantFields s t (f :+: g)
   claimFields claims = \case
     L1 f -> fmap (mapFields L1) <$> claimFields claims f
     R1 g -> fmap (mapFields R1) <$> claimFields claims g
+
+-- | Other constructors, or other numbers of fields.
+instance {-# OVERLAPPABLE #-} (TypeError (OtherShape f h) ~ 'True) => GrantFields s t f h where
+  claimFields _ _ = bug "a branch that cannot be granted this has begun"
+
+type OtherShape (f :: Type -> Type) (h :: Type -> Type) =
+  'Text "What a branch is given must have the constructors of what is granted, each with as many fields."
 
 instance Grant s () where
   type Given t () = ()
