@@ -17,8 +17,9 @@ import Data.Text qualified as Text
 import Data.Text.Encoding qualified as Text
 import Heddle.Bytes.Utf8
 import Heddle.Testkit.Utf8
+import Heddle.Testkit.Watchdog (limitEach)
 import System.Process (readProcess)
-import Test.Tasty (TestTree, localOption, mkTimeout, testGroup)
+import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.QuickCheck hiding (generate, (.&.))
 import Test.Tasty.QuickCheck qualified as QuickCheck
@@ -241,7 +242,7 @@ repairs =
 
 regressions :: TestTree
 regressions =
-  localOption (mkTimeout 60000000) $
+  limitEach 60000000 $
     testGroup
       "regressions"
       [ -- bytestring #575, text #490

@@ -7,6 +7,7 @@ import DeadlockTest qualified
 import EvaluationTest qualified
 import ExceptionTest qualified
 import GrantTest qualified
+import Heddle.Testkit.Watchdog (limitEach)
 import LeftmostTest qualified
 import MemoryTest qualified
 import RandomTest qualified
@@ -15,7 +16,7 @@ import SoakTest qualified
 import System.Environment (getExecutablePath, lookupEnv, setEnv)
 import System.Exit (ExitCode (..))
 import System.Process (readProcessWithExitCode)
-import Test.Tasty (TestTree, defaultMain, localOption, mkTimeout, testGroup)
+import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertFailure, testCase)
 import TypeTest qualified
 
@@ -27,20 +28,17 @@ main =
   SoakTest.soakHere >>= \soaking -> unless soaking $ do
     setEnv "TASTY_NUM_THREADS" "1"
     again <- lookupEnv variable
-    defaultMain . localOption (mkTimeout 120000000) $
-      testGroup "heddle-rendezvous" $
-        case again of
-          Just _ -> here
-          Nothing ->
-            [RandomTest.tests, MemoryTest.tests, CostTest.tests, TypeTest.tests, SoakTest.tests]
-              ++ here
-              ++ [onOthers]
+    defaultMain . testGroup "heddle-rendezvous" $
+      case again of
+        Just _ -> limited here
+        Nothing -> limited ([RandomTest.tests, MemoryTest.tests, CostTest.tests, TypeTest.tests] ++ here) ++ [SoakTest.tests, onOthers]
+  where
+    limited = map (limitEach 600000000)
 
--- | Each of these is most of the suite, so it has more time than one of its tests.
+-- | Each of these is most of the suite, and its tests have limits of their own.
 onOthers :: TestTree
 onOthers =
-  localOption (mkTimeout 1200000000) $
-    testGroup "all that again" [testCase ("on " ++ show n ++ " cores") (onCores n) | n <- [1, 3, 4]]
+  testGroup "all that again" [testCase ("on " ++ show n ++ " cores") (onCores n) | n <- [1, 3, 4]]
 
 here :: [TestTree]
 here = [RandomTest.testsHere, DeadlockTest.tests, EvaluationTest.tests, ExceptionTest.tests, GrantTest.tests, RunTest.tests, LeftmostTest.tests]

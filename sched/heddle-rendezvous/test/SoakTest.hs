@@ -14,17 +14,18 @@ import Heddle.Prim.Atomic (atomicRead, fetchAdd, newWords)
 import Heddle.Prim.Exception (bracket, evaluate, onException, try)
 import Heddle.Prim.Thread (fork, setCapabilities, yield)
 import Heddle.Rendezvous
+import Heddle.Testkit.Watchdog (limitEach)
 import System.Environment (getEnvironment, getExecutablePath, lookupEnv)
 import System.Exit (die)
 import System.IO (BufferMode (..), Handle, hGetChar, hSetBuffering, stdout)
 import System.Process (CreateProcess (..), StdStream (..), createProcess, proc, terminateProcess, waitForProcess)
 import System.Timeout (timeout)
-import Test.Tasty (TestTree, localOption, mkTimeout, testGroup)
+import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (Assertion, assertEqual, assertFailure, testCaseSteps)
 
 tests :: TestTree
 tests =
-  localOption (mkTimeout (20 * 60 * 1000000)) $
+  limitEach (20 * 60 * 1000000) $
     testGroup
       "while the number of capabilities changes (100,000 times: HEDDLE_NIGHTLY=1)"
       [ testCaseSteps "capabilityDisabledUnderItsInCallStopsTheRuntime: between runs" (soak Between),

@@ -2,10 +2,11 @@
 module Main (main) where
 
 import BarrierTest qualified
+import Heddle.Testkit.Watchdog (limitEach)
 import PrivateStackTest qualified
 import System.Environment (setEnv)
 import TaskTest qualified
-import Test.Tasty (defaultMain, localOption, mkTimeout, testGroup)
+import Test.Tasty (defaultMain, testGroup)
 
 main :: IO ()
 main = do
@@ -13,7 +14,7 @@ main = do
   registered <- BarrierTest.registrations
   -- One after the other: they share the pool.
   setEnv "TASTY_NUM_THREADS" "1"
-  defaultMain . localOption (mkTimeout 120000000) $
+  defaultMain . limitEach 120000000 $
     testGroup
       "heddle-sched"
       [ TaskTest.tests,

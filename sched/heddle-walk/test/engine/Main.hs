@@ -6,6 +6,7 @@ module Main (main) where
 
 import ExtremeTest qualified
 import GnuTest qualified
+import Heddle.Testkit.Watchdog (limitEach)
 import SegmentTest qualified
 import StopTest qualified
 import System.Environment (getArgs, setEnv)
@@ -26,7 +27,7 @@ main =
       -- One after the other: they count descriptors.
       setEnv "TASTY_NUM_THREADS" "1"
       fewerDescriptors
-      defaultMain . localOption (mkTimeout 600000000) $
+      defaultMain . limitEach 600000000 $
         testGroup "heddle-walk" [GnuTest.tests, StopTest.tests, SegmentTest.tests, ExtremeTest.tests]
 
 -- The usual limit, so that deep trees come up against it everywhere; and who closes every

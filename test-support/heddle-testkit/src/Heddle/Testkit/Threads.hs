@@ -31,7 +31,7 @@ import Control.Concurrent
 import Control.Exception
 import Control.Monad (unless)
 import GHC.Conc (BlockReason (..), ThreadStatus (..), threadStatus)
-import System.Timeout (timeout)
+import Heddle.Testkit.Watchdog (timeoutRunning)
 import Test.Tasty (TestName, TestTree)
 import Test.Tasty.HUnit (Assertion, assertFailure, testCase)
 
@@ -39,11 +39,11 @@ import Test.Tasty.HUnit (Assertion, assertFailure, testCase)
 testIn :: TestName -> Assertion -> TestTree
 testIn name = testCase name . limited
 
--- | Fail after a minute.
+-- | Fail after a minute in which the process runs.
 --
 -- [Blocks]: as the action.
 limited :: IO a -> IO a
-limited body = timeout 60000000 body >>= maybe (assertFailure "did not end within a minute") pure
+limited body = timeoutRunning 60000000 body >>= maybe (assertFailure "did not end within a minute") pure
 
 -- | Look, and yield, until it is so. For states that are a few steps of another thread away; see
 -- 'Heddle.Testkit.Watchdog.eventually' for longer waits.
