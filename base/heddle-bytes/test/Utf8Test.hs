@@ -228,7 +228,7 @@ repairs =
           ],
       testCase "python" $ do
         documents <- QuickCheck.generate (vectorOf 2000 anyText)
-        answers <- lines <$> readProcess "python3" ["-c", program] (unlines (map hex documents))
+        answers <- lines <$> readProcess "python3" ["-E", "-c", program] (unlines (map hex documents))
         forM_ (zip documents answers) $ \(text, answer) -> hex (encode (decodeReplacing text)) @?= answer
         Prelude.length answers @?= Prelude.length documents
     ]

@@ -58,9 +58,10 @@ data Answer
     Valid ByteString
   deriving stock (Eq, Show)
 
--- | Python's json module. NaN and Infinity, which it takes for numbers, are refused.
+-- | Python's json module. NaN and Infinity, which it takes for numbers, are refused. With PYTHONUNBUFFERED set, which -E ignores, a
+-- stop during a long answer would cost the rest of it.
 python :: IO Oracle
-python = start "python3" ["-c", pythonProgram]
+python = start "python3" ["-E", "-c", pythonProgram]
 
 -- | Node's JSON.parse.
 node :: IO Oracle

@@ -219,9 +219,10 @@ unhex = B.pack . go
     go (a : b : rest) = (fst (head (readHex [a, b])) :: Word8) : go rest
     go _ = []
 
--- Decompress lines up to a dash, then compress lines.
+-- Decompress lines up to a dash, then compress lines. With PYTHONUNBUFFERED set, which -E ignores, Python loses what is left of a
+-- write to a full pipe when a signal or a stop interrupts it.
 python :: String -> IO [ByteString]
-python input = map unhex . lines <$> readProcess "python3" ["-c", program] input
+python input = map unhex . lines <$> readProcess "python3" ["-E", "-c", program] input
   where
     program =
       unlines
