@@ -19,6 +19,7 @@ import Heddle.Bytes.Hash
 import Heddle.Bytes.Internal.Sip (plainHash, start)
 import Heddle.Prim.Exception (evaluate)
 import Heddle.Testkit.Guarded (guarded)
+import Heddle.Testkit.Judging (whenOptimised)
 import SipVectors (vectors13, vectors24)
 import System.Environment (getEnvironment)
 import System.Process (CreateProcess (..), proc, readCreateProcess)
@@ -74,7 +75,7 @@ tests =
         testCase "a key is 16 bytes" $
           forM_ ([0 .. 15] <> [17 .. 40]) $ \len ->
             assertBool (show len) (keyFromBytes (ByteString.replicate len 1) == Nothing),
-        testCase "a hash allocates nothing" $
+        whenOptimised . testCase "a hash allocates nothing" $
           forM_ [0, 1, 7, 8, 16, 45, 4096] $ \len -> do
             let whole = ByteString.replicate (len + 100) 7
                 -- The checked functions may allocate their results themselves.
