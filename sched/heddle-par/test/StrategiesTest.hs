@@ -6,6 +6,7 @@ import Control.Exception (ErrorCall (..), evaluate, try)
 import Control.Monad (forM_)
 import GHC.Conc (getAllocationCounter, setAllocationCounter)
 import Heddle.Par.Strategies
+import Heddle.Testkit.Judging (whenOptimised)
 import System.IO.Unsafe (unsafePerformIO)
 import System.Timeout (timeout)
 import Test.Tasty (TestTree, testGroup)
@@ -34,7 +35,7 @@ tests =
       testCase "sparksAfterTheFirstIdleMoment" . onCapabilities 2 $ idleBetween,
       testCase "sparks of sparks, on 4 capabilities" . onCapabilities 4 $
         nfib 16 @?= 1597,
-      testCase "sparkWasATaskOfThePool: a spark allocates nothing besides its thunk" . onCapabilities 1 $ do
+      whenOptimised . testCase "sparkWasATaskOfThePool: a spark allocates nothing besides its thunk" . onCapabilities 1 $ do
         bytes <- bytesPerSpark
         assertBool (show bytes ++ " bytes for each spark") (bytes <= 200),
       testCase "more sparks than the runtime keeps" . onCapabilities 1 $ do
