@@ -167,9 +167,9 @@ class Choice(unittest.TestCase):
 
     def test_project_without_optimisation(self):
         text = "packages:\n  a\noptimization: 2\ntests: True\n\nprogram-options\n  ghc-options: +RTS -A8m -RTS\n"
-        self.assertEqual(quick.project_file(text).partition("\n")[2], text.replace("optimization: 2", "optimization: False").replace("-RTS\n", "-RTS -O0\n"))
+        self.assertEqual(quick.project_file(text).partition("\n")[2], text.replace("optimization: 2", "optimization: False").replace("-RTS\n", "-RTS -O0 -fno-ignore-interface-pragmas\n"))
         with open("cabal.project.debian", encoding="utf-8") as file:
-            self.assertIn(" -O0\n", quick.project_file(file.read()))
+            self.assertIn(" -O0 -fno-ignore-interface-pragmas\n", quick.project_file(file.read()))
 
     def test_errors_are_found_among_what_is_said(self):
         lines = ["[1 of 2] Compiling A", "", "src/A.hs:3:1: error:", "    Variable not in scope: x", "  |", "[2 of 2] Compiling B"]

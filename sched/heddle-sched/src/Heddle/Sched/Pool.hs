@@ -505,5 +505,7 @@ runErrand w (Errand affinity work done) = do
 -- middle of 'finish', and a program that injects exceptions hung within seconds; a lazy scope in
 -- 'commitFork' became a thunk for 'signal', with its heap check between the count and the push. So this
 -- module, and each that it is compiled from, insists on -O2 itself: the options of a package give way
--- to -O0 on the command line, after which a run that was interrupted stood still. @make check@ looks at
--- the machine code (scripts/check_safe_points.py), of a build with -O0, too.
+-- to -O0 on the command line, after which a run that was interrupted stood still. With that -O0 goes
+-- -fno-ignore-interface-pragmas: without it, GHC reads the interfaces of modules that it need not compile again
+-- without what could be inlined. @make check@ looks at the machine code (scripts/check_safe_points.py), of a build
+-- with -O0, too.
