@@ -29,7 +29,7 @@ module Heddle.Walk.Internal.Visit
   )
 where
 
-import Control.Monad (unless, void, when)
+import Control.Monad (void, when)
 import Data.Bits ((.|.))
 import Data.ByteString qualified as ByteString
 import Data.ByteString.Short (ShortByteString)
