@@ -88,7 +88,7 @@ import Heddle.OpenFlow.Message
 import Heddle.OpenFlow.Multipart (Port, portCodec)
 import Heddle.OpenFlow.Types
 import Heddle.OpenFlow.Wire (Codec (..), EncodeError, listOf, runGet)
-import Heddle.Prim.Atomic
+import Heddle.Prim.Atomic hiding (Places)
 import Heddle.Prim.Buffer
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno (Errno (..), describeErrno)
