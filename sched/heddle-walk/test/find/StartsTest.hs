@@ -85,6 +85,12 @@ startsTests =
                 (ExitFailure 1)
             asked <- shell tree ("printf a/1 >list; echo n | $FIND -files0-from list " ++ asking ++ " true ';'")
             outcomeStatus asked @?= ExitSuccess,
+      testCase "answers that cannot be read are none, as GNU find has it" $
+        withTree $ \tree -> forM_ [("<a", ""), ("0>/dev/null", ""), ("</dev/null", ""), ("<yes", "a/1\n")] $ \(input, output) -> do
+          -- It ends without a newline.
+          writeFile (tree ++ "/yes") "y"
+          ended <- shell tree ("$FIND a/1 b/1 -ok echo {} ';' " ++ input)
+          ended @?= Outcome output "< echo ... a/1 > ? < echo ... b/1 > ? " ExitSuccess,
       testCase "names that no read brings whole" $
         withTree $ \tree -> do
           -- 262,144 is no multiple of 7, and a name is longer than a read.

@@ -72,6 +72,7 @@ withStarts chosen roots asking use = case setStartsFrom chosen of
   where
     reading fd name = namesFrom (setProgram chosen) fd name >>= use . Right
 
+-- Only a file that is known to be the same is refused, as in GNU find; what is wrong with the other, reading it tells.
 sameFile :: Fd -> Fd -> IO Bool
 sameFile a b = (\x y -> either (const False) (uncurry (==)) ((,) <$> x <*> y)) <$> identity a <*> identity b
   where

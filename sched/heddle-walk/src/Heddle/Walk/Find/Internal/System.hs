@@ -151,7 +151,7 @@ readText fd = Bytes.concat . reverse <$> pieces []
       if Bytes.null piece then pure before else pieces (piece : before)
 
 -- | Read a line without its newline, byte by byte, because what follows is not ours; 'Nothing'
--- at the end, or where reading fails.
+-- at the end, or where reading fails: an answer that cannot be read is no consent, and GNU find, too, says nothing of it.
 --
 -- [Blocks]: holds an OS thread.
 readLine :: Fd -> IO (Maybe ByteString)
