@@ -143,6 +143,8 @@ reap interrupted process = do
   ended <- newWaitCell
   _ <- forkMasked $ \_ -> do
     labelMe "filter/reaper"
+    -- Its status means nothing once the run has ended. It throws only where there is no child to wait for any more, if the
+    -- program ignores SIGCHLD: then it has ended as well.
     void (trySync (waitForProcess process))
     unpark ended
   let kill = do
