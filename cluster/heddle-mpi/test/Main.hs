@@ -16,6 +16,7 @@ import CommunicatorTest qualified
 import CompactTest qualified
 import CompatibilityTest qualified
 import DatatypeTest qualified
+import DeferredCloseTest qualified
 import FailureTest qualified
 import FastTest qualified
 import FileTest qualified
@@ -64,5 +65,6 @@ cases =
       ProcessTest.cases,
       DatatypeTest.cases,
       FileTest.cases,
+      DeferredCloseTest.cases,
       LauncherTest.cases
     ]

@@ -14,6 +14,7 @@ module Heddle.MPI.Internal.Error
     failWith,
     check,
     wrong,
+    unheard,
 
     -- * In collectives
     agreed,
@@ -25,7 +26,7 @@ module Heddle.MPI.Internal.Error
   )
 where
 
-import Control.Monad (when)
+import Control.Monad (unless, when)
 import Data.Word (Word8)
 import Foreign.C.String (peekCString)
 import Foreign.C.Types (CInt)
@@ -191,6 +192,13 @@ check call action = action >>= \code -> when (code /= 0) (failWith call code)
 -- | Throw an error that Heddle itself detects, before or after a call of MPI.
 wrong :: ErrorClass -> String -> String -> IO a
 wrong class' call text = thisRank >>= throwIO . MPIError class' (-1) call text
+
+-- | Close an object for a caller that has gone: data may be lost, so the error goes to the program's handler of uncaught
+-- exceptions. It is no error that the object, or the world, has been closed meanwhile.
+--
+-- [Throws]: what is no 'MPIError'.
+unheard :: IO () -> IO ()
+unheard closing = closing `catch` \e -> unless (errorClass e `elem` [AlreadyClosed, AlreadyFinished]) (reportUncaught (toException e))
 
 -- | Wraps the exception of a collective whose messages are complete on this rank: either all ranks
 -- have agreed to fail, or nothing was sent. Any other exception leaves the collective unfinished.

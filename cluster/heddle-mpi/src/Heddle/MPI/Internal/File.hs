@@ -132,7 +132,7 @@ data View = View
 --
 -- After an exception on some processes only, those wait for the others at most 5 seconds,
 -- and go on with the exception; the file is closed when all have come and the transfers that
--- were begun have ended.
+-- were begun have ended. If that fails, the program's handler of uncaught exceptions gets the error.
 --
 -- [Blocks]: as 'openFile' and 'closeFile'.
 -- [Masking]: the body runs as it was called.
@@ -201,15 +201,16 @@ withPaths texts use = go texts []
 
 -- | Close a file, when the transfers that were begun have ended: collective. If it is
 -- interrupted while it waits, a thread of the library waits in its place and closes the file,
--- so do not call it again.
+-- so do not call it again; an error of that goes to the program's handler of uncaught exceptions.
 --
 -- [Blocks]: parks the thread until all processes have come; then holds an OS thread.
 -- [Throws]: 'MPIError': 'AlreadyClosed' the second time.
 closeFile :: File -> IO ()
 closeFile file = mask_ $ do
-  inOrder (fileOrder file) (pure ()) `onException` trySync (meet file >>= closeLater file)
+  inOrder (fileOrder file) (pure ()) `onException` unheard (meet file >>= void . closeLater file)
   -- Nobody comes to a meeting for a file that is closed.
-  _ <- fileSizeOf "closeFile" file
+  -- If it is open and has no size, its closing tells why.
+  try (fileSizeOf "closeFile" file) >>= either (\e -> when (errorClass e == AlreadyClosed) (throwIO e)) (const (pure ()))
   met <- meet file
   wait met `onException` closeLater file met
   closeNow file
@@ -218,20 +219,20 @@ closeFile file = mask_ $ do
 closeNow :: File -> IO ()
 closeNow file = do
   code <- c_close (fileHandle file)
-  mapM_ closeComm (fileMeeting file)
-  check "closeFile" (pure code)
+  -- The error of the file is the one that tells of lost data.
+  mapM_ closeComm (fileMeeting file) `finally` check "closeFile" (pure code)
 
 -- After an exception. Masked.
 closeInTime :: File -> IO ()
-closeInTime file = void . trySync $ do
+closeInTime file = unheard $ do
   closed <- meet file >>= closeLater file
-  timeout 5000000 (park closed)
+  void (timeout 5000000 (park closed))
 
 -- When all have come, if ever, and the transfers that were begun have ended.
 closeLater :: File -> Request () -> IO WaitCell
 closeLater file met = do
   closed <- newWaitCell
-  _ <- fork "mpi/close" (trySync (wait met >> inOrder (fileOrder file) (closeNow file)) >> unpark closed)
+  _ <- fork "mpi/close" (unheard (wait met >> inOrder (fileOrder file) (closeNow file)) `finally` unpark closed)
   pure closed
 
 -- Begin to meet the other processes.

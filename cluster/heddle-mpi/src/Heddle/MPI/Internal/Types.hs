@@ -216,7 +216,8 @@ answerOf call ask = alloca $ \p -> poke p 0 >> check call (ask p) >> peek p
 
 -- | Free a communicator; collective. Threads that wait in it for a message, or for a collective on memory, get
 -- 'AlreadyClosed'; sends that were started go on. If collectives of values on it are not complete, it waits for them for at
--- most 5 seconds, then returns; the communicator is closed when they complete.
+-- most 5 seconds, then returns; the communicator is closed when they complete, and an error of that goes to the program's
+-- handler of uncaught exceptions.
 --
 -- [Blocks]: as the implementation does.
 -- [Throws]: 'MPIError' if it is already closed, or is a predefined communicator.
@@ -229,7 +230,7 @@ closeCommWith call free comm
   | commHandle comm <= 2 = wrong InvalidCommunicator call "commWorld and commSelf stay open until the end"
   | otherwise = mask_ $ do
     quiet <- quietWithin 5000000 comm
-    if quiet then closing else void (fork "mpi/close" (void (trySync (inOrder (commOrder comm) closing))))
+    if quiet then closing else void (fork "mpi/close" (unheard (inOrder (commOrder comm) closing)))
   where
     closing = mask_ $ do
       closeShadowWith (closeCommWith call free) comm
