@@ -228,7 +228,7 @@ usesThreads = \case
   a :> b -> usesThreads a || usesThreads b
   _ -> False
 
--- Is the file large enough for several cores?
+-- Is the file large enough for several cores? Opening it tells what is wrong with it.
 isLarge :: ByteString -> IO Bool
 isLarge name
   | name == Char8.pack "-" = large <$> getFdStatus 0

@@ -172,6 +172,7 @@ planOf sandbox options = do
     withParents homes path = do
       directory <- dropTrailingPathSeparator <$> makeAbsolute path
       real <- canonicalizePath directory
+      -- What is not there, or not to be looked at, is no link that could be replaced.
       link <- try (pathIsSymbolicLink directory)
       pure (directory : real : [p | p <- takeDirectory directory : [takeDirectory real | either (\(_ :: IOException) -> False) id link], p `notElem` homes])
     -- Files are replaced by renaming, so it is their directory that counts; devices are what they are.

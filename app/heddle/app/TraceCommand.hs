@@ -106,6 +106,7 @@ differs file output = do
   both <- try ((,) <$> getFileStatus file <*> getFileStatus to)
   case both of
     Right (a, b) | fileID a == fileID b, deviceID a == deviceID b -> False <$ complain (output ++ ": this file is also the log")
+    -- The output is new, or opening one of them gives the better message.
     Left (_ :: IOException) -> pure True
     Right _ -> pure True
 

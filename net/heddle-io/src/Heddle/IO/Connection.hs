@@ -218,6 +218,7 @@ registerWith runtime fd closing = mask_ $ do
         lost <- atomicRead decision 0
         unless (lost == 3) $ modifyRef (runtimeForeign runtime) (\old -> (IntMap.delete key old, ()))
         ours <- compareAndSet decision 0 0 2
+        -- It is no file, so closing it tells of no lost data.
         if ours then void (trySync closing) else Cell.unpark released
   withLock (runtimeForeignLock runtime) $ do
     known <- IntMap.lookup key <$> readRef (runtimeForeign runtime)

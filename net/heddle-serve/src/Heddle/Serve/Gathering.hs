@@ -124,7 +124,7 @@ nextFrame channel deadline = do
         Right TimedOut -> pure Nothing
         _ -> Nothing <$ closeChannel channel
 
--- Whether a whole frame was sent. A part of one makes the channel useless.
+-- Whether a whole frame was sent. A part of one makes the channel useless, whatever the reason: the other has mostly ended.
 sent :: Channel -> ByteString -> Deadline -> IO Bool
 sent channel bytes deadline =
   trySync (sendAllUntil (channelConn channel) bytes deadline) >>= \case

@@ -90,5 +90,6 @@ takeInherited = do
         | wanted == Just (toInteger me) = zip (maybe [] (split ':') names ++ repeat "unknown") (map fromIntegral [3 .. 2 + min 1024 (fromMaybe 0 number :: Int)])
         | otherwise = []
   for_ ([fd | Just h <- [handed], fd <- handoverReady h : concatMap (toList . snd) (handoverListeners h)] ++ map snd sockets) $ \fd ->
+    -- A number that is no open descriptor fails where it is used.
     void (trySync (setFdOption fd CloseOnExec True))
   pure (Inherited handed sockets)

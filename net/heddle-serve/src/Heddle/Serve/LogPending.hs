@@ -136,6 +136,7 @@ remove path fd = do
 -- [Blocks]: holds an OS thread.
 closePending :: PendingFile -> IO ()
 closePending file = do
+  -- One that stays has no line for the next process.
   left <- sum <$> traverse pendingBytes (pendingRings file)
   when (left == 0) (void (trySync (removeName (pendingPath file))))
   void (closeFile (pendingFd file))
@@ -182,7 +183,8 @@ positionsOffset = 384
 dataOffset :: Int -> Int
 dataOffset count = (positionsOffset + 128 * count + 4095) .&. (-4096)
 
--- Which start of the machine this is. What was mapped before it was not written to the disk in order.
+-- Which start of the machine this is. What was mapped before it was not written to the disk in order. Where there is no /proc, all
+-- are the same: lines that are not whole are found in any case, and to drop all would lose those of each process that was killed.
 currentBoot :: IO ByteString
 currentBoot = do
   text <- trySync (B.readFile "/proc/sys/kernel/random/boot_id")
@@ -461,7 +463,8 @@ written bytes noted base text
     common rest = length (takeWhile id (B.zipWith (==) bytes rest))
     isPage at = (base + fromIntegral at) .&. 4095 == 0
 
--- Begin a new line, if something has left an incomplete one.
+-- Begin a new line, if something has left an incomplete one; not in a log that may be written and not read, since an empty line
+-- would be as wrong as two in one.
 endLine :: FilePath -> Fd -> IO ()
 endLine path log' = do
   name <- fileNameBytes path

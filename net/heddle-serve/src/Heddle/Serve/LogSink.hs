@@ -324,7 +324,8 @@ rotateFor sink tell path n = for_ (rotateAt (sinkRotation sink)) $ \limit -> do
       fd <- readRef (sinkFd sink)
       mine <- getFdStatus fd
       named <- trySync (getFileStatus path)
-      -- Another process that appends to the file may have moved it away: then this one follows.
+      -- Another process that appends to the file may have moved it away: then this one follows. If the name cannot be looked up for
+      -- another reason, opening it again tells.
       when (isRegularFile mine && either (const False) (same mine) named) $
         for_ [keep, keep - 1 .. 1] $ \i -> moveIfThere (old (i - 1)) (old i)
       if isRegularFile mine then reopenSink sink else pure ()

@@ -82,7 +82,7 @@ withStrings encoding = go []
     go done [] body = withArray0 nullPtr (reverse done) body
     go done (s : rest) body = Foreign.withCString encoding s $ \p -> go (p : done) rest body
 
--- | Tell the process before that this one serves.
+-- | Tell the process before that this one serves. If that one has ended meanwhile, nobody needs to know.
 --
 -- [Blocks]: never; the pipe has room for a byte.
 announceReady :: Handover -> IO ()

@@ -202,6 +202,7 @@ passSignal supervised signal = do
   modifyRef (supervisedPassed supervised) (\passed -> (IntMap.insertWith (+) (fromIntegral signal) 1 passed, ()))
   tellWorkers supervised signal
 
+-- One that has ended meanwhile needs no signal.
 tellWorkers :: Supervised -> Signal -> IO ()
 tellWorkers supervised signal = do
   workers <- readRef (supervisedWorkers supervised)
@@ -242,7 +243,8 @@ takeSupervisor = do
   given <- (>>= readMaybe) <$> lookupEnv workerVariable
   given <$ unsetEnv workerVariable
 
--- | Leave the terminal's process group: what is typed there is for the supervisor, which passes it on.
+-- | Leave the terminal's process group: what is typed there is for the supervisor, which passes it on. It fails only for the leader
+-- of a session, who has left already.
 leaveGroup :: IO ()
 leaveGroup = void (trySync (createProcessGroupFor 0))
 

@@ -255,6 +255,7 @@ removeStaleSocket path address = unless (take 1 path == "\0") $ do
   isSocket <- isSocketName path
   when (Errno (negate r) == ECONNREFUSED && isSocket) (removeSocketFile path)
 
+-- It may be gone already; if it stays, binding it again tells.
 removeSocketFile :: FilePath -> IO ()
 removeSocketFile path = void (trySync (removeName path))
 

@@ -68,6 +68,7 @@ mostFiles = 5000
 
 readOne :: Reading -> [FilePath] -> Position -> FilePath -> IO (Maybe Node)
 readOne reading above at file = do
+  -- Opening it tells what is wrong with it.
   real <- either (\(_ :: IOException) -> file) id <$> try (canonicalizePath file)
   number <- modifyRef (readingCount reading) (\n -> (n + 1, n + 1))
   case () of
