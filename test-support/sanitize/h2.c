@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include "heddle_h2.h"
 
@@ -14,6 +15,7 @@ int64_t heddle_h2_events(struct shell *shell, struct event *to);
 int64_t heddle_h2_drain(struct shell *shell, uint8_t *to, int64_t room, struct event *events, int64_t now);
 int64_t heddle_h2_state(struct shell *shell);
 int64_t heddle_h2_check(struct shell *shell, int64_t now, int64_t head_patience, int64_t reply_patience);
+void heddle_h2_rest(struct shell *shell, int64_t now);
 void heddle_h2_notice(struct shell *shell);
 void heddle_h2_goaway(struct shell *shell);
 int64_t heddle_h2_head(struct shell *shell, uint32_t index, int32_t id, uint8_t *to, int64_t room);
@@ -252,6 +254,53 @@ static void other_path(void)
     frame(1, 5, 1, fields, n);
 }
 
+static void nothing(void) {}
+
+/* Feed what 'input' has: how many events there are then, in 'handlers'. */
+static int64_t fed(struct shell *shell)
+{
+    uint8_t *p = room(INPUT, 512 * (int64_t)sizeof(struct event), 8);
+    memcpy(p, input, (size_t)length);
+    int64_t count = heddle_h2_feed(shell, p, length, SECOND);
+    if (count > 0) memcpy(handlers, p, (size_t)count * sizeof *handlers);
+    return count;
+}
+
+/* A session that rests within a frame's head, and after it has learnt a field, which the next request names by its place in the table. */
+static void check_rest(void)
+{
+    static const char head[] = "HTTP/1.1 204 No Content\r\nX-Kept: 1\r\n\r\n";
+    static const char learns[] = "\202\206\204\101\1a\100\4x-at\5there", knows[] = "\202\206\204\277\276";
+    int64_t count;
+    uint8_t *to = room(OUTPUT, 65536, 1);
+    struct event *events = (struct event *)room(STATE, 64 * (int64_t)sizeof *events, 8);
+    struct shell *shell = begun(nothing, &count);
+    for (uint32_t stream = 1; stream < 9; stream += 2) {
+        while ((heddle_h2_drain(shell, to, 65536, events, SECOND) & 0xFFFFFFFF) > 0) {}
+        heddle_h2_rest(shell, stream * (int64_t)SECOND);
+        heddle_h2_rest(shell, (stream + 1) * (int64_t)SECOND);
+        CHECK(heddle_h2_live(3) == 1);
+        uint8_t present = 0;
+        CHECK(mincore((void *)((uintptr_t)shell->core & ~(uintptr_t)4095), 4096, &present) == 0 && !(present & 1));
+        length = 0;
+        if (stream == 1) frame(1, 5, stream, learns, (int64_t)sizeof learns - 1);
+        else frame(1, 5, stream, knows, (int64_t)sizeof knows - 1);
+        int64_t whole = length;
+        length = below(9);
+        CHECK(fed(shell) == 0);
+        heddle_h2_rest(shell, (stream + 1) * (int64_t)SECOND);
+        CHECK(heddle_h2_live(3) == 1);
+        memmove(input, input + length, (size_t)(whole - length));
+        length = whole - length;
+        CHECK(fed(shell) == 1 && heddle_h2_live(3) == 0);
+        int64_t n = heddle_h2_head(shell, handlers[0].slot, handlers[0].id, to, 65536) & 0xFFFFFFFF;
+        CHECK(n == 40 && memcmp(to, "GET / HTTP/1.1\r\nhost: a\r\nx-at: there\r\n\r\n", 40) == 0);
+        heddle_h2_reply(shell, handlers[0].slot, handlers[0].id, (const uint8_t *)head, (int64_t)sizeof head - 1, 0, 0, 1);
+        heddle_h2_done(shell, handlers[0].slot, handlers[0].id);
+    }
+    heddle_h2_free(shell);
+}
+
 /* settingsEndedTheDeadlineOfAHead, resetEndedABodyAsIfItWereWhole, aPathBroughtItsOwnHost. */
 static void check_known(void)
 {
@@ -283,6 +332,8 @@ static void check_known(void)
     CHECK(count == 0 || heddle_h2_head(shell, handlers[0].slot, handlers[0].id, to, 65536) == MALFORMED);
     if (count > 0) heddle_h2_done(shell, handlers[0].slot, handlers[0].id);
     heddle_h2_free(shell);
+
+    check_rest();
     CHECK(heddle_h2_live(0) == 0 && heddle_h2_live(1) == 0);
 }
 
@@ -313,12 +364,14 @@ void check_h2(void)
         for (int64_t turns = below(4); turns > 0; turns--) handle(shell);
         if (chance(2)) drain(shell);
         if (chance(20)) heddle_h2_check(shell, clock_now, 1000000000, 1000000000);
+        if (chance(3)) heddle_h2_rest(shell, clock_now);
         if (chance(300)) heddle_h2_notice(shell);
         if (chance(300)) heddle_h2_goaway(shell);
         if (chance(500)) heddle_h2_end(shell);
         heddle_h2_state(shell);
     }
     for (int64_t turns = below(200); turns > 0; turns--) handle(shell), drain(shell);
+    heddle_h2_rest(shell, clock_now + SECOND);
     if (chance(2)) heddle_h2_end(shell);
     for (int64_t turns = below(5); turns > 0; turns--) handle(shell), drain(shell);
     heddle_h2_free(shell);

@@ -19,12 +19,17 @@
 #include "heddle_h2.h"
 #include <sched.h>
 
-static atomic_long live_sessions, live_slots;
+static atomic_long live_sessions, live_slots, resting_sessions;
 atomic_long heddle_h2_calmed;
 
-/* How many sessions (0) or slots (1) exist, and how many sessions were ended for a flood (2). */
+/* How many sessions (0) or slots (1) exist, how many sessions were ended for a flood (2), and how many rest (3). */
 int64_t heddle_h2_live(int which) {
-  return which == 0 ? live_sessions : which == 1 ? live_slots : heddle_h2_calmed;
+  switch (which) {
+    case 0: return live_sessions;
+    case 1: return live_slots;
+    case 2: return heddle_h2_calmed;
+    default: return resting_sessions;
+  }
 }
 
 /* Events ------------------------------------------------------------------------- */
@@ -65,13 +70,6 @@ static void trim(struct core *core) {
   core->free_slots = NULL;
   core->slot_room = core->slot_count = 0;
   heddle_h2_empty_pool(&core->pool);
-}
-
-/* Nothing is half sent, so libnghttp2's memory for frames is not in use. */
-static void rest(struct core *core) {
-  if (!core->packs || core->pending_count || core->dead || nghttp2_session_want_write(core->session)) return;
-  heddle_h2_rest_pages(&core->pool);
-  core->packs = 0;
 }
 
 /* Slots -------------------------------------------------------------------------- */
@@ -249,8 +247,15 @@ static int send_output(nghttp2_session *session, nghttp2_frame *frame, const uin
 
 /* Sessions ----------------------------------------------------------------------- */
 
+static void wake(struct shell *shell) {
+  heddle_h2_wake_pages(shell->core, shell->resting);
+  shell->resting = NULL;
+  resting_sessions--;
+}
+
 static struct core *enter(struct shell *shell) {
   while (atomic_exchange_explicit(&shell->lock, 1, memory_order_acquire)) sched_yield();
+  if (shell->resting) wake(shell);
   return shell->core;
 }
 
@@ -264,8 +269,7 @@ static void free_core(struct core *core) {
   core->requests.count = core->wakes.count = 0;
   nghttp2_session_del(core->session);
   trim(core);
-  heddle_h2_free_pages(&core->pool);
-  free(core);
+  heddle_h2_free_core(core);
   live_sessions--;
 }
 
@@ -296,7 +300,6 @@ static int start(struct core *core) {
   nghttp2_session_callbacks_del(callbacks);
   if (failed) {
     heddle_h2_empty_pool(&core->pool);
-    heddle_h2_free_pages(&core->pool);
     return -1;
   }
   nghttp2_settings_entry entries[] = {
@@ -310,7 +313,6 @@ static int start(struct core *core) {
   if (failed) {
     nghttp2_session_del(core->session);
     heddle_h2_empty_pool(&core->pool);
-    heddle_h2_free_pages(&core->pool);
   }
   return failed ? -1 : 0;
 }
@@ -318,7 +320,7 @@ static int start(struct core *core) {
 /* Make a session in a shell of its own; NULL without memory. */
 struct shell *heddle_h2_new(const struct limits *limits, int64_t now) {
   struct shell *shell = calloc(1, sizeof *shell);
-  struct core *core = calloc(1, sizeof *core);
+  struct core *core = heddle_h2_new_core();
   if (shell && core) {
     core->limits = *limits;
     core->now = core->settings_awaited = now;
@@ -331,7 +333,7 @@ struct shell *heddle_h2_new(const struct limits *limits, int64_t now) {
       return shell;
     }
   }
-  free(core);
+  if (core) heddle_h2_free_core(core);
   free(shell);
   return NULL;
 }
@@ -346,6 +348,7 @@ void heddle_h2_end(struct shell *shell) {
 
 /* Nobody knows the shell any more. */
 void heddle_h2_free(struct shell *shell) {
+  if (shell->resting) wake(shell);
   if (shell->core) free_core(shell->core);
   free(shell);
 }
@@ -411,7 +414,6 @@ int64_t heddle_h2_drain(struct shell *shell, uint8_t *to, int64_t room, struct e
       ssize_t n = nghttp2_session_mem_send(core->session, &core->pending);
       if (n < 0) core->dead = core->mute = 1;
       if (n <= 0) break;
-      core->packs = 1;
       core->pending_count = (size_t)n;
     }
     size_t n = core->pending_count, left = (size_t)(core->packed_end - core->packed);
@@ -459,17 +461,24 @@ int64_t heddle_h2_check(struct shell *shell, int64_t now, int64_t head_patience,
       nghttp2_submit_rst_stream(core->session, NGHTTP2_FLAG_NONE, slot->id, slot->end_sent ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
     }
   }
-  if (core->used == 0) {
+  return leave(shell, began);
+}
+
+/* The connection waits for input. Without a stream, and with nothing to send, keep little until the next call. */
+void heddle_h2_rest(struct shell *shell, int64_t now) {
+  struct core *core = enter(shell);
+  if (core && core->used == 0 && !core->pending_count && !nghttp2_session_want_write(core->session)) {
     /* Requests that follow each other closely find the memory of those before them. The last call comes later: Service keeps
      * the thread of such a connection for a second, then has it look again. */
-    if (now - core->idle_since >= SOON) {
-      trim(core);
-      rest(core);
-    }
+    int rests = now - core->idle_since >= SOON;
     if (core->busy) core->idle_since = now;
     core->busy = 0;
+    if (rests) {
+      trim(core);
+      if ((shell->resting = heddle_h2_rest_pages(core))) resting_sessions++;
+    }
   }
-  return leave(shell, began);
+  leave(shell, 0);
 }
 
 /* Announce the end without refusing streams that are on their way, and ask for an answer. */

@@ -13,7 +13,7 @@ enum { EVENT_REQUEST = 1, EVENT_WAKE = 2, EVENT_CLOSED = 3 };
 enum { STATE_READS = 1, STATE_WRITES = 2, STATE_PING_ANSWERED = 4, STATE_HEAD_PENDING = 8 };
 enum { RECENT = 128, DATA_FRAME = 16384, TRAILERS = 64, PREFACE = 24, FRAME_HEAD = 9 };
 enum { KEPT = 32768 };         /* a free slot keeps smaller buffers */
-enum { SOON = 500000000 };     /* nanoseconds; see heddle_h2_check */
+enum { SOON = 500000000 };     /* nanoseconds; see heddle_h2_rest */
 enum { WHOLE = 2 };            /* see heddle_h2_reply */
 enum { LEAST = 4096 };         /* of a reply that may wait, whatever the client's windows */
 
@@ -58,11 +58,12 @@ struct slot {
 };
 
 /* Memory of libnghttp2 that it has given back, by size; see heddle_h2_memory.c. */
-enum { POOL_CLASSES = 9 };
+enum { POOL_CLASSES = 16 };
 struct pool {
   struct free_block *free[POOL_CLASSES];
-  uint8_t *region; /* pages for the large blocks that are made with the session */
-  uint8_t frames_used, streams_used;
+  uint8_t *region;     /* the session's pages */
+  size_t records_used; /* bytes of those for what is made with the session */
+  uint8_t frames_used;
   uint8_t opening; /* the session is being made */
 };
 
@@ -87,7 +88,6 @@ struct core {
   size_t slot_room, slot_count, used, abandoned; /* abandoned: closed early, but the handler runs on */
   int64_t idle_since; /* when it last was seen without a stream after having had one */
   int busy;           /* it has had a stream since then */
-  int packs;          /* it has packed output since its pages were given back */
   size_t waiting;     /* bytes of replies that wait in all streams */
   struct events requests, wakes;
   int64_t now;
@@ -113,7 +113,8 @@ struct core {
 
 struct shell {
   atomic_int lock;
-  struct core *core;
+  struct core *core; /* in the first of its own pages of records */
+  uint64_t *resting; /* what is in these pages while they are given back, or NULL */
 };
 
 /* Buffers ------------------------------------------------------------------------ */
@@ -174,10 +175,14 @@ static inline size_t take(struct bytes *b, uint8_t *to, size_t most) {
 nghttp2_mem heddle_h2_memory(struct pool *pool);
 /* Free what the pool keeps. */
 void heddle_h2_empty_pool(struct pool *pool);
-/* Give the pages of a session back to the system. It has no stream and nothing to send. */
-void heddle_h2_rest_pages(struct pool *pool);
-/* Free them; the session is gone. */
-void heddle_h2_free_pages(struct pool *pool);
+/* A core of zeros with pages of its own, or NULL. */
+struct core *heddle_h2_new_core(void);
+/* Free it. libnghttp2's session in it is gone. */
+void heddle_h2_free_core(struct core *core);
+/* Give a core's pages back to the system: what is in them, for heddle_h2_wake, or NULL without memory. It has nothing to send. */
+uint64_t *heddle_h2_rest_pages(struct core *core);
+/* Restore them. */
+void heddle_h2_wake_pages(struct core *core, uint64_t *resting);
 
 /* In heddle_h2.c ----------------------------------------------------------------- */
 

@@ -2,19 +2,21 @@
  *
  * Blocks that are given back wait in the session's pool, by size, for the next stream. The streams of a connection come and
  * go in bursts, which overflow the caches of malloc; here each block costs a few instructions. A session that has had no
- * stream for a while empties its pool (heddle_h2_check), so idle connections hold nothing for it.
+ * stream for a while empties its pool (heddle_h2_rest), so idle connections hold nothing for it.
  *
- * Two blocks of a session are large, and of no use while it idles: that in which libnghttp2 packs frames (16 KB), and its table
- * of streams (4 KB, all zeros then). They lie in pages of their own, which an idle session gives back to the system. The pages
- * come from slabs, so that the small blocks of sessions lie closely together; a slab stays, but pages that nobody has
- * touched cost nothing.
+ * What is made with a session is large, and of little use while it idles: libnghttp2's memory for frames (16 KB), and
+ * records of 10 KB, most of them zeros then: its table of streams, the session itself, the rings of both header
+ * tables, and our core. They lie in pages of the session's own. While it idles, the pages are given back to the
+ * system, and the words of the records that are not zero wait in one block; they come back to the same addresses. The
+ * pages come from slabs, so that the small blocks of sessions lie closely together; a slab stays, but pages that
+ * nobody has touched cost nothing.
  */
 #include "heddle_h2.h"
 #include <malloc.h>
 #include <sched.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, FRAMES = 5 * PAGE, STREAMS = PAGE, REGION = FRAMES + STREAMS, SLAB = 64 };
+enum { PAGE = 4096, FRAMES = 5 * PAGE, RECORDS = 3 * PAGE, REGION = FRAMES + RECORDS, SLAB = 64 };
 
 static atomic_int regions_lock;
 static uint8_t **regions; /* that are free; there is room for all */
@@ -58,9 +60,11 @@ struct free_block {
   struct free_block *next;
 };
 
-/* Blocks have the sizes of malloc's, whose own word before each of them tells the size: 24, 56, 88 and so on up to 248, which is where
- * the entries of header tables lie, of which an idle session keeps some dozens, and 536. Larger ones are not kept. */
-enum { LEAST_BLOCK = 24, STEP = 32, SMALL_CLASSES = POOL_CLASSES - 1, MOST_SMALL = LEAST_BLOCK + STEP * (SMALL_CLASSES - 1), MOST_KEPT = 536 };
+/* Blocks have the sizes of malloc's, whose own word before each of them tells the size: 24, 40, 56 and so on up to 248,
+ * which is where the entries of header tables lie, of which an idle session keeps some dozens, and 536. Larger ones are
+ * not kept. */
+enum { LEAST_BLOCK = 24, STEP = 16, SMALL_CLASSES = POOL_CLASSES - 1 };
+enum { MOST_SMALL = LEAST_BLOCK + STEP * (SMALL_CLASSES - 1), MOST_KEPT = 536 };
 
 static size_t size_of(size_t class) { return class < SMALL_CLASSES ? LEAST_BLOCK + STEP * class : MOST_KEPT; }
 
@@ -78,23 +82,40 @@ static size_t class_with(size_t room) {
   return room >= MOST_SMALL ? SMALL_CLASSES - 1 : (room - LEAST_BLOCK) / STEP;
 }
 
-/* The part of the region that is for a block of this size, unless it is in use. Only blocks that are made with the session are
- * looked at: they are libnghttp2's memory for frames and its table of streams. */
+/* Records are blocks of this size or larger that are made with the session; smaller ones may go before it does. */
+enum { LEAST_RECORD = 512 };
+
+/* Before every record; 16 bytes, so that it keeps malloc's alignment. */
+struct record_head {
+  size_t size, unused;
+};
+
+static void *new_record(struct pool *pool, size_t size) {
+  size_t whole = sizeof(struct record_head) + (size + 15) / 16 * 16;
+  if (whole > RECORDS - pool->records_used) return NULL;
+  struct record_head *head = (struct record_head *)(pool->region + FRAMES + pool->records_used);
+  pool->records_used += whole;
+  head->size = size;
+  return head + 1;
+}
+
+/* Room in the session's pages, or NULL. */
 static void *from_region(struct pool *pool, size_t size) {
-  if (!pool->region && !(pool->region = take_region())) return NULL;
   if (size > FRAMES - PAGE && size <= FRAMES && !pool->frames_used) {
     pool->frames_used = 1;
     return pool->region;
   }
-  if (size > STREAMS / 2 && size % 1024 == 0 && size <= STREAMS && !pool->streams_used) {
-    pool->streams_used = 1;
-    return pool->region + FRAMES;
-  }
-  return NULL;
+  return size >= LEAST_RECORD && size <= RECORDS ? new_record(pool, size) : NULL;
 }
 
 static int in_region(const struct pool *pool, const void *block) {
-  return pool->region && (const uint8_t *)block >= pool->region && (const uint8_t *)block < pool->region + REGION;
+  return (const uint8_t *)block >= pool->region && (const uint8_t *)block < pool->region + REGION;
+}
+
+/* How large a block is. */
+static size_t room_in(const struct pool *pool, void *block) {
+  if (!in_region(pool, block)) return malloc_usable_size(block);
+  return block == pool->region ? FRAMES : ((struct record_head *)block - 1)->size;
 }
 
 static void *allocate(size_t size, void *user) {
@@ -115,7 +136,8 @@ static void give_back(void *block, void *user) {
   struct pool *pool = user;
   if (!block) return;
   if (in_region(pool, block)) {
-    *(block == pool->region ? &pool->frames_used : &pool->streams_used) = 0;
+    /* A record's room is not used again. */
+    if (block == pool->region) pool->frames_used = 0;
     return;
   }
   size_t class = class_with(malloc_usable_size(block));
@@ -137,7 +159,7 @@ static void *allocate_zeroed(size_t count, size_t size, void *user) {
 static void *reallocate(void *block, size_t size, void *user) {
   struct pool *pool = user;
   if (!block) return allocate(size, user);
-  size_t room = in_region(pool, block) ? (block == pool->region ? FRAMES : STREAMS) : malloc_usable_size(block);
+  size_t room = room_in(pool, block);
   if (size <= room) return block;
   void *larger = allocate(size, user);
   if (!larger) return NULL;
@@ -157,19 +179,55 @@ void heddle_h2_empty_pool(struct pool *pool) {
     }
 }
 
-static int all_zeros(const uint8_t *p, size_t n) {
-  for (size_t i = 0; i < n; i++)
-    if (p[i]) return 0;
-  return 1;
+struct core *heddle_h2_new_core(void) {
+  struct pool pool = {.region = take_region()};
+  if (!pool.region) return NULL;
+  struct core *core = new_record(&pool, sizeof *core);
+  core->pool = pool;
+  return core;
 }
 
-void heddle_h2_rest_pages(struct pool *pool) {
-  if (!pool->region) return;
-  madvise(pool->region, FRAMES, MADV_DONTNEED);
-  if (all_zeros(pool->region + FRAMES, STREAMS)) madvise(pool->region + FRAMES, STREAMS, MADV_DONTNEED);
+void heddle_h2_free_core(struct core *core) { give_region(core->pool.region); }
+
+/* Resting ------------------------------------------------------------------------ */
+
+/* A record's words that are not zero, by groups of 64: a word says which groups there are, and before each of them stands a word
+ * that says which of its words there are. */
+enum { GROUP = 64, GROUPS = RECORDS / 8 / GROUP, MOST_RESTING = 1 + GROUPS * (1 + GROUP) };
+
+uint64_t *heddle_h2_rest_pages(struct core *core) {
+  uint8_t *region = core->pool.region;
+  const uint64_t *words = (const uint64_t *)(region + FRAMES);
+  uint64_t packed[MOST_RESTING];
+  size_t count = 1, used = (core->pool.records_used + 8 * GROUP - 1) / (8 * GROUP);
+  packed[0] = 0;
+  for (size_t i = 0; i < used; i++, words += GROUP) {
+    uint64_t mask = 0;
+    size_t at = count + 1;
+    for (size_t k = 0; k < GROUP; k++) {
+      packed[at] = words[k];
+      at += words[k] != 0;
+      mask |= (uint64_t)(words[k] != 0) << k;
+    }
+    if (!mask) continue;
+    packed[0] |= (uint64_t)1 << i;
+    packed[count] = mask;
+    count = at;
+  }
+  uint64_t *resting = malloc(count * sizeof *resting);
+  if (!resting) return NULL;
+  memcpy(resting, packed, count * sizeof *resting);
+  madvise(region, REGION, MADV_DONTNEED);
+  return resting;
 }
 
-void heddle_h2_free_pages(struct pool *pool) {
-  if (pool->region) give_region(pool->region);
-  pool->region = NULL;
+void heddle_h2_wake_pages(struct core *core, uint64_t *resting) {
+  /* Nothing of the core is there; it is the first record. */
+  uint64_t *words = (uint64_t *)((struct record_head *)core - 1);
+  const uint64_t *from = resting + 1;
+  for (uint64_t groups = resting[0]; groups; groups &= groups - 1) {
+    uint64_t *group = words + (size_t)__builtin_ctzll(groups) * GROUP;
+    for (uint64_t mask = *from++; mask; mask &= mask - 1) group[__builtin_ctzll(mask)] = *from++;
+  }
+  free(resting);
 }

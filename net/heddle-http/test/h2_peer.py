@@ -706,6 +706,50 @@ def idle(port, rng):
     assert [code for code, _ in peer.goaways] == [0], peer.goaways
 
 
+def rests(port, connections, requests, fields):
+    """Connections that idle; the suite looks what they hold. The tables of both sides must be as before."""
+    peers = [Peer(port) for _ in range(connections)]
+
+    def ask(n):
+        extra = fields(n)
+        for peer, stream in [(peer, peer.open("/seen", extra=extra)) for peer in peers]:
+            body = bytes(peer.answer(stream, "/seen")[1]).decode()
+            assert all("%s: %s" % field in body for field in extra), (extra, body)
+
+    for peer in peers:
+        peer.until("SETTINGS", lambda: peer.conn.remote_settings.max_concurrent_streams == 100)
+        peer.conn.ping(bytes(8))
+        peer.until("a ping", lambda: peer.pings == 1)
+    for n in range(requests):
+        ask(n)
+    print(connections, flush=True)
+    sys.stdin.readline()
+    for n in (0, max(0, requests - 1)):
+        ask(n)
+    print("answered", flush=True)
+    sys.stdin.readline()
+
+
+BROWSER = [
+    ("user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"), ("accept", "text/css,*/*;q=0.1"),
+    ("accept-language", "en-GB,en;q=0.5"), ("accept-encoding", "gzip, deflate, br, zstd"), ("referer", "https://www.example.org/index.html"),
+    ("cookie", "session=0123456789abcdef0123456789abcdef"), ("sec-fetch-dest", "style"), ("sec-fetch-mode", "no-cors"),
+    ("sec-fetch-site", "same-origin"), ("te", "trailers")]
+
+
+def rests_unused(port, rng):
+    rests(port, 100, 0, lambda n: [])
+
+
+def rests_used(port, rng):
+    rests(port, 100, 9, lambda n: BROWSER)
+
+
+def rests_full(port, rng):
+    """As many fields as find room, and those that push them out."""
+    rests(port, 20, 100, lambda n: BROWSER + [("x-some-%d" % (n % 70), "%d of some fields" % n)])
+
+
 def slow_body(port, rng):
     """The suite has made the pace of bodies short."""
     peer = Peer(port)

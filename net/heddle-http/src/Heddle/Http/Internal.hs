@@ -18,6 +18,7 @@ module Heddle.Http.Internal
     liveSessions,
     liveStreams,
     calmedSessions,
+    restingSessions,
     module Heddle.Http.Head,
     module Heddle.Http.HeadLookup,
     module Heddle.Http.Parse,
@@ -30,7 +31,7 @@ where
 
 import Heddle.Http.Chunked
 import Heddle.Http.Framing
-import Heddle.Http.H2.Session (calmedSessions, liveSessions, liveStreams)
+import Heddle.Http.H2.Session (calmedSessions, liveSessions, liveStreams, restingSessions)
 import Heddle.Http.Head
 import Heddle.Http.HeadLookup
 import Heddle.Http.Parse

@@ -179,7 +179,9 @@ serveHttp2 h2 =
         let end = after (settingIdle settings) (Deadline since)
         if now >= end
           then leave h2 >> serveHttp2 h2
-          else IdleUntil . min end <$> alarm headBegan
+          else do
+            restSession session now
+            IdleUntil . min end <$> alarm headBegan
       | otherwise = do
         -- From time to time, for streams whose client takes nothing.
         let Nanos grace = paceGrace (settingReplyPace settings)
