@@ -319,7 +319,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("builddir")
     parser.add_argument("wanted", nargs="*")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     suites = planned(given.builddir, given.wanted)
     if not suites:
         sys.exit("test.py: no suite in the plan: build with tests")
