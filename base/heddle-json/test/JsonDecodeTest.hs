@@ -239,11 +239,11 @@ values :: [TestTree]
 values =
   [ testProperty "asAeson" . forAll (oneof [document, mutant]) $ \input ->
       -- aeson 2.0 takes halves of surrogate pairs for characters that are none, and control characters
-      -- in strings that have escapes.
+      -- in strings that have escapes; and an exponent beyond an Int modulo 2^64.
       case (decode wide tree input, Aeson.eitherDecodeStrict' input) of
         (Right mine, Right theirs) -> counterexample (show (differs (sorted mine) (sorted (fromAeson theirs)))) (sorted mine == sorted (fromAeson theirs))
         (Left e, Left _) -> label (takeWhile (/= ' ') (show (malformedReason e))) True
-        (Left e, Right _) | malformedReason e `elem` [LoneSurrogate, ControlCharacter] -> label ("only aeson: " <> show (malformedReason e)) True
+        (Left e, Right _) | malformedReason e `elem` [LoneSurrogate, ControlCharacter, ExponentTooLarge 9999999999999999] -> label ("only aeson: " <> show (malformedReason e)) True
         other -> counterexample (show other) False,
     testProperty "printedAndReadBack" . forAll (sized anyTree) $ \x ->
       decode wide (sorted <$> tree) (printed x) === Right (sorted x),
