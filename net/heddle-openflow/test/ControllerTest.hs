@@ -15,6 +15,7 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as Char8
 import Data.Set qualified as Set
+import GHC.Conc (getUncaughtExceptionHandler, setUncaughtExceptionHandler)
 import Heddle.Bytes.Hash (newKey)
 import Heddle.IO (Runtime, withRuntime)
 import Heddle.IO qualified as IO
@@ -61,6 +62,7 @@ controllerTests =
       within' "a body that never looks is cancelled when the controller stops" (bodyEnds (\feed -> void (recvUntil feed never) >> bodyForever)),
       within' "a hundred switches at once, all served, no connection is left" manySwitches,
       within' "stoppingInterruptedWhatTellsHandlersOfTheEnd" stopped,
+      within' "aHandlerThatFailedAtTheEndWasSilent" endFails,
       within' "every request is answered and counted once" loaded,
       within' "metrics and JSON" northbounds,
       within' "an opening that refuses is told, and nothing is left" refusedOpening,
@@ -113,6 +115,15 @@ stopped = withIO $ \runtime -> Scope.withScope $ \scope -> do
     waitFor "four switches" ((== 4) . length <$> switches controller)
   readRef ended >>= (@?= 4)
   putMVar over ()
+
+endFails :: IO ()
+endFails = do
+  reported <- newRef []
+  let add e = modifyRef reported (\es -> (describeException e : es, ()))
+  bracket (getUncaughtExceptionHandler <* setUncaughtExceptionHandler add) setUncaughtExceptionHandler $ \_ -> withIO $ \runtime ->
+    withController runtime local (\_ _ -> pure noHandlers {onDown = \_ -> throwIO (userError "the end")}) $ \controller ->
+      withFakeSwitch runtime (controllerAddress controller) (fakeSwitch 1) (\_ -> waitFor "a switch" ((== 1) . length <$> switches controller))
+  readRef reported >>= (@?= ["user error (the end)"])
 
 frameOf :: Int -> Int -> ByteString
 frameOf source destination = ethernet (Mac (fromIntegral destination)) (Mac (fromIntegral source)) 0x0800 (B.replicate 50 0)

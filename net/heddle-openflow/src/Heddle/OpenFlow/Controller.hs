@@ -185,7 +185,7 @@ data Handlers = Handlers
     onPacketIn :: !(IO ()),
     -- | Any other message that answers nothing.
     onMessage :: !(Xid -> Message -> IO ()),
-    -- | The connection has ended. Called once.
+    -- | The connection has ended. Called once; what it throws goes to the program's handler of uncaught exceptions.
     onDown :: !(CloseReason -> IO ())
   }
 
@@ -290,6 +290,7 @@ withController runtime config handlersFor body =
       done <- awaitDrainedUntil service deadline
       unless done (drain service)
 
+-- A report that fails must not end a connection.
 tell :: Controller -> Event -> IO ()
 tell controller event = void (trySync (configTell (controllerConfig controller) event))
 
@@ -398,7 +399,7 @@ serveSwitch controller handlersFor switch left = do
     void (fetchAdd (controllerWords controller) 4 (countsMessages counts))
     tell controller (Ended (switchInfo switch) reason)
     ended <- readRef down
-    void (trySync (ended reason))
+    ended reason `catchSync` reportUncaught
   case outcome of
     Left e | isAsynchronous e -> throwIO e
     _ -> pure ()
@@ -546,6 +547,7 @@ run controller handlers switch left = do
             when mail (flushOutput switch >> dropOutput switch)
             pure Nothing
 
+    -- The connection ends for this reason, whether or not the switch takes the last messages.
     closing reason = do
       void (trySync (flushOutput switch))
       pure reason
