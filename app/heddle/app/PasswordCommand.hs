@@ -11,12 +11,13 @@ where
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Heddle.Prim.Exception (bracket_, trySync)
+import Heddle.Prim.Exception (bracket_, displayException, try)
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Serve (argumentBytes, hashPassword, longestPassword)
 import Options.Applicative
 import System.Exit (ExitCode (..), exitWith)
 import System.IO (hFlush, hGetEcho, hIsTerminalDevice, hPutStr, hPutStrLn, hSetEcho, stderr, stdin, stdout)
+import System.IO.Error (isEOFError)
 
 -- | The sub-command's options and action.
 passwordCommand :: ParserInfo (IO ())
@@ -58,7 +59,8 @@ asked = do
       hFlush stderr
       echo <- hGetEcho stdin
       bracket_ (hSetEcho stdin False) (hSetEcho stdin echo >> hPutStrLn stderr "") lineOf
-    lineOf = trySync (C.hGetLine stdin) >>= either (const (refuse "there is no password on standard input")) (pure . C.filter (/= '\r'))
+    lineOf = try (C.hGetLine stdin) >>= either (refuse . noLine) (pure . C.filter (/= '\r'))
+    noLine e = if isEOFError e then "there is no password on standard input" else "the password cannot be read: " ++ displayException e
 
 refuse :: String -> IO a
 refuse why = do

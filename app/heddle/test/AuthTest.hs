@@ -38,6 +38,11 @@ tests =
             plain <- C.unpack . endedOut <$> curl []
             contains "WWW-Authenticate: Basic realm=" plain
             contains "X-A: b" plain,
+      testCase "aPasswordThatCouldNotBeReadWasNone" $
+        forM_ [("/", "cannot be read"), ("/dev/null", "there is no password")] $ \(input, why) -> do
+          ended <- runTool "sh" ["-c", "heddle password --cost 4 ann <" ++ input]
+          contains why (endedErr ended)
+          endedCode ended @?= ExitFailure 2,
       testCase "a program is told who has given the right password" $
         site $ \d -> do
           password "ann" "x" >>= B.writeFile (d </> "users")

@@ -2,8 +2,10 @@ module ListenTest (tests) where
 
 import Data.Either (isLeft)
 import Data.List (isInfixOf)
+import GHC.IO.Exception (ioe_description)
+import Heddle.Prim.Exception (try)
 import Heddle.Serve.Internal
-import Network.Socket (SockAddr (..), tupleToHostAddress)
+import Network.Socket (SockAddr (..), getAddrInfo, tupleToHostAddress)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
 import Test.Tasty.QuickCheck
@@ -51,6 +53,13 @@ tests =
         assertBool "107 bytes are accepted" (not (isLeft (parseListen ("unix:" ++ replicate 107 'a'))))
         assertBool "108 bytes are refused" (isLeft (parseListen ("unix:" ++ replicate 108 'a')))
         assertBool "54 letters of two bytes are refused" (isLeft (parseListen ("unix:" ++ replicate 54 'ä'))),
+      testCase "aLookUpThatFailedWasAnUnknownName" $ do
+        let name = "no such name"
+        failed <- try (getAddrInfo Nothing (Just name) Nothing)
+        told <- resolveListen (ListenHost name 80)
+        case (failed, told) of
+          (Left e, Left why) -> assertBool why (ioe_description e `isInfixOf` why)
+          _ -> assertFailure (show (failed, told)),
       testCase "URLs" $ do
         let inet p = SockAddrInet p (tupleToHostAddress (127, 0, 0, 1))
         listenUrl (http (ListenHost "" 0)) (inet 4321) @?= "http://localhost:4321"

@@ -27,7 +27,8 @@ import Data.List (isPrefixOf, nub, stripPrefix)
 import Data.Maybe (fromMaybe)
 import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
-import Heddle.Prim.Exception (IOException, try)
+import GHC.IO.Exception (ioe_description)
+import Heddle.Prim.Exception (try)
 import Network.Socket
 import Text.Read (readMaybe)
 
@@ -128,7 +129,8 @@ resolveListen = \case
     pure $ case found of
       Right infos@(_ : _) -> Right (nub (map addrAddress infos))
       Right [] -> Left "the name has no address"
-      Left (_ :: IOException) -> Left "the name is unknown or not an address of this machine"
+      -- "Temporary failure in name resolution" is not the name's fault.
+      Left e -> Left ("the name is unknown or not an address of this machine: " ++ ioe_description e)
 
 -- | The URL to open for a place that listens at such an address.
 listenUrl :: ListenSpec -> SockAddr -> String

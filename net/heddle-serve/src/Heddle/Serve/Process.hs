@@ -36,6 +36,7 @@ withPidFile path body = do
   me <- show <$> getProcessID
   let new = path ++ ".new"
       line = me ++ "\n"
+      -- Another process has written its own, or the file is gone, or its directory is not this user's any more.
       remove = void . trySync $ do
         now <- readFile path
         when (now == line) (removeFile path)
@@ -85,13 +86,14 @@ lookUpUser :: UserSpec -> IO (Either String (String, UserID, GroupID))
 lookUpUser (UserSpec user group) = do
   found <- try (maybe (getUserEntryForName user) (getUserEntryForID . fromIntegral) (numbered user))
   case found of
-    Left (e :: IOException) -> pure (Left (if isDoesNotExistError e then "there is no user " ++ user else show e))
+    Left e -> pure (Left (missing "user" user e))
     Right entry -> do
       groupFound <- try (maybe (pure (userGroupID entry)) (fmap groupID . groupNamed) group)
       pure $ case groupFound of
-        Left (_ :: IOException) -> Left ("there is no group " ++ fold group)
+        Left e -> Left (missing "group" (fold group) e)
         Right gid -> Right (userName entry, userID entry, gid)
   where
+    missing what name e = if isDoesNotExistError e then "there is no " ++ what ++ " " ++ name else show e
     groupNamed name = maybe (getGroupEntryForName name) (getGroupEntryForID . fromIntegral) (numbered name)
     -- The last number means none.
     numbered name = readMaybe name >>= \n -> if n >= 0 && n < (4294967295 :: Int) then Just n else Nothing
