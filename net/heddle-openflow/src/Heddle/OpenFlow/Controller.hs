@@ -290,9 +290,8 @@ withController runtime config handlersFor body =
       done <- awaitDrainedUntil service deadline
       unless done (drain service)
 
--- A report that fails must not end a connection.
 tell :: Controller -> Event -> IO ()
-tell controller event = void (trySync (configTell (controllerConfig controller) event))
+tell controller event = void (trySync (configTell (controllerConfig controller) event)) -- No fault of the connection's.
 
 -- One connection, from its first byte on. The caller is masked.
 converse :: Controller -> (Controller -> Switch -> IO Handlers) -> Registration -> IO ()
