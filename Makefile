@@ -152,18 +152,15 @@ stall: $(CABAL_CONFIG) ## run a suite while its processes are stopped and contin
 
 # Packages whose suites need no browser: all but the command, the examples and the benchmarks.
 LIBRARIES = $(notdir $(patsubst %/,%,$(wildcard base/*/ sched/*/ measure/*/ net/*/ stream/*/ cluster/*/)))
-# COMMAND=yes adds the command's, which do.
-COMMAND ?=
-SUITES = $(LIBRARIES) $(if $(COMMAND),heddle)
 
 .PHONY: build-libraries
 build-libraries: $(CABAL_CONFIG)
-	@scripts/setup.sh $(if $(COMMAND),everything,libraries)
-	@$(CABAL) build $(CABAL_FLAGS) $(addsuffix :tests,$(SUITES)) $(if $(COMMAND),exe:heddle exe:heddle-mpirun)
+	@scripts/setup.sh libraries
+	@$(CABAL) build $(CABAL_FLAGS) $(addsuffix :tests,$(LIBRARIES))
 
 .PHONY: test-libraries
-test-libraries: build-libraries ## the suites of the libraries alone; SKIP=heddle-io leaves packages out, COMMAND=yes adds the command's
-	@$(RUN_TESTS) $(filter-out $(SKIP),$(SUITES))
+test-libraries: build-libraries ## the suites of the libraries alone; SKIP=heddle-io leaves packages out
+	@$(RUN_TESTS) $(filter-out $(SKIP),$(LIBRARIES))
 
 .PHONY: test-debian13 test-sid
 test-debian13: ## make serve and make test in a clean Debian 13 (root): make test-debian13 CHROOT=DIR

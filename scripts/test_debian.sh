@@ -1,21 +1,20 @@
 #!/usr/bin/env bash
 # Builds and tests this checkout in a clean Debian of another release, with its compiler and its libraries.
 #
-#   scripts/test_debian.sh RELEASE [--quick] [CHROOT]
+#   scripts/test_debian.sh RELEASE [--libraries] [CHROOT]
 #
 # Root, on a machine with apt's archive in reach. In the chroot it types what the README says: make serve, whose page it
-# fetches, and make test. With --quick it types make test-libraries COMMAND=yes instead: no examples and no benchmarks, and
-# optimised is only what stands on primitive operations, from which each version of GHC makes other code.
+# fetches, and make test. With --libraries it types make test-libraries instead, which needs no browser.
 # CHROOT is a Debian made by debootstrap; it is copied, and stays as it is. Without one, debootstrap makes one.
-# HEDDLE_SUMMARY=FILE keeps the summary of the tests. With --quick, HEDDLE_WAIT=FIFO has the suites wait, once they
+# HEDDLE_SUMMARY=FILE keeps the summary of the tests. With --libraries, HEDDLE_WAIT=FIFO has the suites wait, once they
 # are built, until somebody has written to the FIFO: builds do not mind a busy machine. The exit code is 77 where no
 # chroot can be made.
 set -euo pipefail
 
 release=${1:-}
-quick=no
-if [ "${2:-}" = --quick ]; then
-  quick=yes
+libraries=no
+if [ "${2:-}" = --libraries ]; then
+  libraries=yes
   original=${3:-}
 else
   original=${2:-}
@@ -50,7 +49,7 @@ apt_get install make
 # shellcheck disable=SC2154
 report "$system is there"
 
-if [ "$quick" = no ]; then
+if [ "$libraries" = no ]; then
   # The server's first words come last.
   mkfifo "$work/serve"
   "${inside[@]}" make -C /heddle serve LISTEN=127.0.0.1:0 >"$work/serve" 2>&1 &
@@ -74,16 +73,10 @@ if [ "$quick" = no ]; then
   report "make serve gave the page"
   "${inside[@]}" make -C /heddle test HEDDLE_SUMMARY=/summary && code=0 || code=$?
 else
-  for cabal in "$root"/heddle/{app,base,sched,measure,net,stream,cluster}/*/*.cabal; do
-    case $(basename "$cabal" .cabal) in
-      heddle-prim | heddle-bytes | heddle-json | heddle-sched | heddle-par | heddle-rendezvous | heddle-coroutine | heddle-stream) ;;
-      *) sed -i 's/^\( *ghc-options: *\)-O2/\1-O0/' "$cabal" ;;
-    esac
-  done
-  "${inside[@]}" make -C /heddle build-libraries COMMAND=yes || fail "the suites do not build"
-  report "the suites are built"
+  "${inside[@]}" make -C /heddle build-libraries || fail "the libraries do not build"
+  report "the libraries and their suites are built"
   if [ -n "${HEDDLE_WAIT:-}" ]; then read -r <"$HEDDLE_WAIT" || true; fi
-  "${inside[@]}" make -C /heddle test-libraries COMMAND=yes HEDDLE_SUMMARY=/summary && code=0 || code=$?
+  "${inside[@]}" make -C /heddle test-libraries HEDDLE_SUMMARY=/summary && code=0 || code=$?
 fi
 if [ -n "${HEDDLE_SUMMARY:-}" ] && [ -e "$root/summary" ]; then cp "$root/summary" "$HEDDLE_SUMMARY"; fi
 compiler=$("${inside[@]}" ghc --numeric-version)
