@@ -24,8 +24,9 @@ CHECKDIR ?= $(BUILDDIR)-check
 export CABAL_DIR := $(abspath $(BUILDDIR))/cabal
 export CABAL_CONFIG := $(CABAL_DIR)/config
 export LC_ALL := C.UTF-8
-# Two that build in one folder, such as `make serve` and `make test` in two terminals, wait for each other.
-CABAL = flock $(CABAL_CONFIG) cabal
+# Two that build in one folder, such as `make serve` and `make test` in two terminals, wait for each other, and say so.
+LOCKED = flock $(CABAL_CONFIG) cabal
+CABAL = flock -n $(CABAL_CONFIG) true || echo "make: waiting for another build in $(BUILDDIR)" >&2; $(LOCKED)
 # cabal.project is for those who have Hackage; this one takes Debian's packages only.
 PROJECT ?= cabal.project.debian
 # With other flags than before, cabal configures every component again, though none is compiled. So .ci/run says AS_CHECKED=yes,
@@ -294,7 +295,7 @@ check-pages: check-warnings ## the Haskell in the pages compiles, and the manual
 
 .PHONY: check-documentation
 check-documentation: $(CABAL_CONFIG) ## every export is documented
-	@scripts/check_documentation.py $(CABAL) haddock $(CHECK_FLAGS) all
+	@scripts/check_documentation.py $(LOCKED) haddock $(CHECK_FLAGS) all
 
 .PHONY: packages
 packages: ## rewrite the package tables of the documents and hie.yaml from the cabal files
