@@ -183,6 +183,8 @@ struct core *heddle_h2_new_core(void) {
   struct pool pool = {.region = take_region()};
   if (!pool.region) return NULL;
   struct core *core = new_record(&pool, sizeof *core);
+  /* The pages may have been used: where memory is locked, the system takes none back. */
+  memset(core, 0, sizeof *core);
   core->pool = pool;
   return core;
 }
