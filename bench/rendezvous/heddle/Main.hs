@@ -11,8 +11,8 @@
 -- @memory N@: how many bytes are alive while N readers wait. @own N@: the same without readers, branches and channel, with what is N readers' own: to go
 -- on with a value, a place for the result, to read that, and to make one list of all.
 --
--- @channels N@: how many bytes are alive with so many channels. @grants N ROUNDS@: each of them is granted to a writer and a
--- reader so many times, one after the other.
+-- @channels N@: the live bytes of N channels. @grants N ROUNDS@: ROUNDS times, grant each of N channels to a writer and a
+-- reader, one channel after the other.
 --
 -- The clocks are read inside, after some rendezvous (or items) that nobody counts, so starting and ending
 -- are not measured.

@@ -28,7 +28,7 @@ programs =
     ("bad", short bad),
     ("bounds", short [bench "one" (whnf sumTo 100), bcompareWithin 0 0.5 "one" (bench "hundredfold" (whnf sumTo 10000))]),
     ("drift", defaultMainWith quick {sampleLength = 0.2} [bench ("exp " ++ show i) (whnf exp (1.5 :: Double)) | i <- [1 .. 1000 :: Int]]),
-    -- Nothing is done for any number of runs, and a sample has so many that not even a stall of a minute gives one a time.
+    -- A sample has so many runs that one run takes nearly nothing, even in a sample that was stopped for a minute.
     ("void", defaultMainWith quick {sampleLength = 100, allocationLimit = 2 ^ (40 :: Int), sampleTimeout = 1000} void),
     ("server", server),
     ("threads-without-descriptors", threadsWithoutDescriptors),

@@ -309,7 +309,7 @@ refAt :: Refs a -> Int -> Ref a
 refAt (Refs refs) (I# i) = Ref (MutVar (unsafeCoerce# (indexArrayArrayArray# refs i)))
 {-# INLINE refAt #-}
 
--- | How many there are.
+-- | The number of references.
 refCount :: Refs a -> Int
 refCount (Refs refs) = I# (sizeofArrayArray# refs)
 {-# INLINE refCount #-}
@@ -328,7 +328,7 @@ newPlaces n !x
   | n <= 4 = Few <$> newRefs n x
   | otherwise = Many <$> newTable n x
 
--- | How many there are.
+-- | The number of entries.
 placeCount :: Places a -> Int
 placeCount = \case
   Few refs -> refCount refs

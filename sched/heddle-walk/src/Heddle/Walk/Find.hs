@@ -107,10 +107,8 @@ runCommand (Command _ expr chosen) starts = do
       jobs = if sequential then 1 else fromMaybe processors (setJobs chosen)
   before <- getCapabilities
   alone <- aloneUpTo
-  if alone > 0
-    then beginAlone jobs
-    else -- More workers than asked for are only fewer descriptors; a sequential walk has one in any case.
-      when (jobs /= before && not sequential) (void (trySync (setCapabilities jobs)))
+  -- If the number cannot be changed, the search goes on with the workers that there are. A sequential walk has one in any case.
+  if alone > 0 then beginAlone jobs else when (jobs /= before && not sequential) (void (trySync (setCapabilities jobs)))
   terminal <- queryTerminal stdOutput
   accounts <- newAccounts
   columns <- newColumns

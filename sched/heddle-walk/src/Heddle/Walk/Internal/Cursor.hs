@@ -259,7 +259,7 @@ foreign import ccall "&heddle_walk_alone" c_alone :: Ptr CInt
 sweepDescriptors :: Ptr Descriptors -> IO ()
 sweepDescriptors table = c_sweepAlone table `aloneOr` c_sweep table
 
-foreign import ccall unsafe "heddle_walk_sweep" c_sweepAlone :: Ptr Descriptors -> IO ()
+foreign import ccall unsafe "heddle_walk_sweep" c_sweepAlone :: Ptr Descriptors -> IO () -- no other thread is there to wait
 
 foreign import ccall safe "heddle_walk_sweep" c_sweep :: Ptr Descriptors -> IO ()
 
@@ -271,7 +271,7 @@ openDirectory c table at name flags device =
   c_openAlone c table at name flags device `aloneOr` c_open c table at name flags device
 
 foreign import ccall unsafe "heddle_walk_open"
-  c_openAlone :: CursorPtr -> Ptr Descriptors -> CInt -> Ptr Word8 -> CInt -> Int -> IO Int
+  c_openAlone :: CursorPtr -> Ptr Descriptors -> CInt -> Ptr Word8 -> CInt -> Int -> IO Int -- no other thread is there to wait
 
 foreign import ccall safe "heddle_walk_open"
   c_open :: CursorPtr -> Ptr Descriptors -> CInt -> Ptr Word8 -> CInt -> Int -> IO Int
@@ -280,7 +280,7 @@ foreign import ccall safe "heddle_walk_open"
 readMore :: CursorPtr -> CInt -> Int -> CInt -> IO Int
 readMore c fd keep sort = c_moreAlone c fd keep sort `aloneOr` c_more c fd keep sort
 
-foreign import ccall unsafe "heddle_walk_more" c_moreAlone :: CursorPtr -> CInt -> Int -> CInt -> IO Int
+foreign import ccall unsafe "heddle_walk_more" c_moreAlone :: CursorPtr -> CInt -> Int -> CInt -> IO Int -- no other thread is there to wait
 
 foreign import ccall safe "heddle_walk_more" c_more :: CursorPtr -> CInt -> Int -> CInt -> IO Int
 
@@ -296,7 +296,7 @@ foreign import ccall unsafe "heddle_walk_close" closeDirectory :: Ptr Descriptor
 cursorStatus :: CursorPtr -> IO Int
 cursorStatus c = c_statusAlone c `aloneOr` c_status c
 
-foreign import ccall unsafe "heddle_walk_status" c_statusAlone :: CursorPtr -> IO Int
+foreign import ccall unsafe "heddle_walk_status" c_statusAlone :: CursorPtr -> IO Int -- no other thread is there to wait
 
 foreign import ccall safe "heddle_walk_status" c_status :: CursorPtr -> IO Int
 
@@ -321,7 +321,7 @@ foreign import ccall unsafe "heddle_walk_put" putRawBytes :: CursorPtr -> Ptr Wo
 writeBytes :: CInt -> Ptr Word8 -> Int -> IO Int
 writeBytes fd from n = c_writeAlone fd from n `aloneOr` c_write fd from n
 
-foreign import ccall unsafe "heddle_walk_write" c_writeAlone :: CInt -> Ptr Word8 -> Int -> IO Int
+foreign import ccall unsafe "heddle_walk_write" c_writeAlone :: CInt -> Ptr Word8 -> Int -> IO Int -- no other thread is there to wait
 
 foreign import ccall interruptible "heddle_walk_write" c_write :: CInt -> Ptr Word8 -> Int -> IO Int
 

@@ -194,13 +194,18 @@ leave walk w dir r held = do
         then complete walk w dir True
         else do
           parkSegment rope >>= writeRef (dirLast dir)
-          lastOne <- arrived dir
-          when lastOne $ do
-            readRef (dirLast dir) >>= takeSegment rope
-            complete walk w dir True
+          completeIfLast walk w dir
   where
     holder = walkHolder walk
     rope = workerRope w
+
+-- Post-order: one of those that a directory waits for is done. The last one goes on with the directory.
+completeIfLast :: Walk -> Worker -> Dir -> IO ()
+completeIfLast walk w dir = do
+  lastOne <- arrived dir
+  when lastOne $ do
+    readRef (dirLast dir) >>= takeSegment (workerRope w)
+    complete walk w dir True
 
 -- Post-order: everything in the directory is done, and its path is in the buffer.
 complete :: Walk -> Worker -> Dir -> Bool -> IO ()
@@ -221,10 +226,7 @@ complete walk w dir there = do
     release holder parent use
   release holder parent todo
   endTask rope (dirFork dir)
-  lastOne <- arrived parent
-  when lastOne $ do
-    readRef (dirLast parent) >>= takeSegment rope
-    complete walk w parent True
+  completeIfLast walk w parent
   where
     c = workerCursor w
     rope = workerRope w
