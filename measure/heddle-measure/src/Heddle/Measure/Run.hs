@@ -224,7 +224,7 @@ loopOverhead counters = minimum <$> mapM (const once) [1 .. 20 :: Int]
 runSession :: Settings -> Counters -> Double -> (Double -> IO ()) -> Session -> IO [(Case, Outcome)]
 runSession settings counters overhead progress session = do
   performMajorGC
-  begun <- mapM pace (sessionCases session) >>= mapM start . numbersOfRuns settings (sessionKind session)
+  begun <- mapM pace (sessionCases session) >>= calibrateTogether settings counters >>= mapM start . numbersOfRuns settings (sessionKind session)
   started <- monotonicNow
   ended <- rounds started 0 begun
   mapM conclude ended
@@ -272,58 +272,87 @@ sampleOf :: Counters -> Benchmarkable -> Int -> Samples -> IO ()
 sampleOf counters (Benchmarkable make free loop _) n table =
   bracket (make n) (free n) $ \e -> record table (sampleInto counters n (loop e n))
 
--- | The time of a run in nanoseconds: by the wall, and of the CPU.
-data Pace
-  = Pace !Double !Double
-  | -- | A sample has one run.
-    Single
+-- | What calibration knows of a benchmark.
+data Pace = Pace
+  { -- | How many runs a reading has.
+    paceRuns :: !Int,
+    -- | How long all readings took, in nanoseconds.
+    paceSpent :: !Double,
+    -- | The time of a run in nanoseconds, by the wall.
+    paceWall :: !Double,
+    -- | The same of the CPU.
+    paceCpu :: !Double
+  }
 
--- | Time of one run: the least of five readings, each of enough runs for the clock to be exact. A reading is a
--- fortieth of a sample, so on a busy machine some are not interrupted.
+-- | How many runs it takes for the clock to be exact, or nothing where a sample has one run. A reading is a fortieth of a
+-- sample, so on a busy machine some are not interrupted.
 --
--- [Cost]: five runs, or as many as half a second has room for, and at least one.
-calibrate :: Settings -> Counters -> Benchmarkable -> IO Pace
-calibrate settings counters (Benchmarkable make free loop alone)
-  | alone = Single <$ reading 1
-  | otherwise = go 1
+-- [Cost]: the runs of two readings twice, and at least one run.
+calibrate :: Settings -> Counters -> Benchmarkable -> IO (Maybe Pace)
+calibrate settings counters work@(Benchmarkable _ _ _ alone)
+  | alone = Nothing <$ reading 1
+  | otherwise = Just <$> go 1
   where
-    -- Each reading may allocate what a sample may.
-    reading n = allowance settings >> bracket (make n) (free n) (\e -> snd <$> measured counters (loop e n))
+    reading = calibrationReading settings counters work
     go n = do
       first <- reading n
-      found <- if isExact [first] then several (4 :: Int) (wallOf first) [first] else pure [first]
-      if isExact found || n >= 2 ^ (36 :: Int) then pure (paceOf n found) else go (2 * n)
-      where
-        several left passed found
-          | left == 0 || passed > 5e8 || not (isExact found) = pure found
-          | otherwise = reading n >>= \next -> several (left - 1) (passed + wallOf next) (next : found)
-    isExact found = minimum (map wallOf found) >= sampleLength settings * 1e6 / 40
-    wallOf = fromIntegral . readWall :: Reading -> Double
-    paceOf n found = Pace (least readWall) (least readCpu)
-      where
-        least field = max 1e-3 (fromIntegral (minimum (map field found)) / fromIntegral n)
+      found <- if isExact first && not (isLong first) then leastOf first <$> reading n else pure first
+      if isExact found || n >= 2 ^ (36 :: Int) then pure found else go (2 * n)
+    isExact p = fromIntegral (paceRuns p) * paceWall p >= sampleLength settings * 1e6 / 40
+
+-- | The least of five readings of each benchmark, read in turn, and of more while they make a time much shorter. A
+-- machine can be several times slower for some milliseconds; were one benchmark read five times and then the next one,
+-- alternatives of one speed would seem to differ. So what was read of each one alone does not count.
+--
+-- [Cost]: five readings of each benchmark, at most sixteen; no more once they have taken half a second.
+calibrateTogether :: Settings -> Counters -> [(Case, Either String (Maybe Pace))] -> IO [(Case, Either String (Maybe Pace))]
+calibrateTogether settings counters alone = mapM (again (\_ p -> p)) alone >>= go (2 :: Int)
+  where
+    go number paces = do
+      next <- mapM (again leastOf) paces
+      if number >= 16 || number >= 5 && not (or (zipWith isShorter paces next)) then pure next else go (number + 1) next
+    again merge = \case
+      (c, Right (Just p))
+        | not (isLong p) ->
+          (,) c . fmap (Just . merge p) <$> guarded settings (calibrationReading settings counters (caseWork c) (paceRuns p))
+      settled -> pure settled
+    isShorter (_, Right (Just p)) (_, Right (Just q)) = paceWall q < 0.8 * paceWall p
+    isShorter _ _ = False
+
+-- | One reading of this many runs. It may allocate what a sample may.
+calibrationReading :: Settings -> Counters -> Benchmarkable -> Int -> IO Pace
+calibrationReading settings counters (Benchmarkable make free loop _) n = do
+  allowance settings
+  r <- bracket (make n) (free n) (\e -> snd <$> measured counters (loop e n))
+  let each field = max 1e-3 (fromIntegral (field r) / fromIntegral n)
+  pure (Pace n (fromIntegral (readWall r)) (each readWall) (each readCpu))
+
+leastOf :: Pace -> Pace -> Pace
+leastOf (Pace n spent wall cpu) (Pace _ spent' wall' cpu') = Pace n (spent + spent') (min wall wall') (min cpu cpu')
+
+-- | Readings that took so long are not repeated.
+isLong :: Pace -> Bool
+isLong p = paceSpent p > 5e8
 
 -- | Number of runs that last as long as a sample should. Alternatives of about one speed have the same number, which the
 -- slowest decides: samples of different lengths are interrupted by other programs differently often, and then seem
 -- to differ themselves. About one speed is: at most four times the time, by the wall or of the CPU, where no other program counts.
-numbersOfRuns :: Settings -> Maybe Together -> [(Case, Either String Pace)] -> [(Case, Either String Int)]
+numbersOfRuns :: Settings -> Maybe Together -> [(Case, Either String (Maybe Pace))] -> [(Case, Either String Int)]
 numbersOfRuns settings kind paces = case kind of
   Just Alternatives -> zipWith (\i (c, p) -> (c, together i <$> p)) [0 ..] paces
   _ -> [(c, runsOf <$> p) | (c, p) <- paces]
   where
-    runsOf = \case
-      Pace wall _ -> max 1 (round (sampleLength settings * 1e6 / wall))
-      Single -> 1
+    runsOf = maybe 1 (\p -> max 1 (round (sampleLength settings * 1e6 / paceWall p)))
     together i p = case [members | members <- groups, i `elem` map fst members] of
       members : _ -> minimum (map (runsOf . snd) members)
       [] -> runsOf p
     -- The head of a group is its fastest member.
-    groups = foldr grouped [] (sortOn (runsOf . snd) [(i, p) | (i, (_, Right p@(Pace _ _))) <- zip [0 :: Int ..] paces])
+    groups = foldr grouped [] (sortOn (runsOf . snd) [(i, p) | (i, (_, Right p@(Just _))) <- zip [0 :: Int ..] paces])
     grouped p = \case
       (q : others) : rest | alike (snd p) (snd q) -> (q : p : others) : rest
       group : rest -> group : grouped p rest
       [] -> [[p]]
-    alike (Pace a b) (Pace x y) = near a x || near b y
+    alike (Just p) (Just q) = near (paceWall p) (paceWall q) || near (paceCpu p) (paceCpu q)
     alike _ _ = False
     near x y = max x y <= 4 * min x y
 
