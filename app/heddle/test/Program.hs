@@ -141,7 +141,12 @@ signal program s = signalProcess s (programPid program)
 -- | The program ends by itself, and all it said is there; its exit code.
 ends :: Program -> IO ExitCode
 ends program =
-  timeout patience (readMVar (programExit program) <* mapM_ readMVar (programSilent program)) >>= maybe (unexpected "the program to end" "it runs on") pure
+  timeout patience (readMVar (programExit program) <* mapM_ readMVar (programSilent program)) >>= maybe runsOn pure
+  where
+    runsOn = do
+      ended <- tryReadMVar (programExit program)
+      said <- (++) <$> programOut program <*> programErr program
+      unexpected "the program to end" (maybe "it runs on" (\code -> "its output is still open after " ++ show code) ended ++ ", having said " ++ show said)
 
 -- | The processes that a process's main thread has started.
 children :: ProcessID -> IO [ProcessID]
