@@ -49,6 +49,7 @@ long heddle_stat(int fd, int64_t *out);
 int64_t heddle_monotonic(void);
 int64_t heddle_epoch(void);
 void heddle_nap(int64_t nanos);
+int heddle_ticker_opened(void);
 void heddle_fence(void);
 int32_t heddle_utc_offset(int64_t seconds);
 #endif

@@ -45,6 +45,7 @@ module Heddle.Prim.Thread
     setCapabilities,
     raiseCapabilities,
     startEventManager,
+    awaitTicker,
     threadedRuntime,
     processGeneration,
   )
@@ -66,19 +67,22 @@ import Control.Concurrent
   )
 import Control.Monad (unless, when)
 import Data.Int (Int64)
+import Data.Version (makeVersion)
 import Data.Word (Word32)
-import Foreign.C.Types (CInt)
+import Foreign.C.Types (CInt (..))
 import Foreign.Ptr (Ptr)
 import Foreign.Storable (peek)
 import GHC.Conc (getNumProcessors, labelThread)
 import GHC.Conc.IO (ensureIOManagerIsRunning)
 import GHC.Exts (Int (I#), Int#, spark#)
 import GHC.IO (IO (..))
+import GHC.RTS.Flags (MiscFlags (tickInterval), getMiscFlags)
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 import Heddle.Prim.Clock (Nanos (..))
 import Heddle.Prim.Exception (finally, mask_)
 import Heddle.Prim.Global (unsafeGlobal)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
+import System.Info (compilerVersion)
 import System.Mem (performMinorGC)
 import System.Mem.Weak (Weak, deRefWeak)
 
@@ -279,6 +283,21 @@ changing = unsafeGlobal newLock
 startEventManager :: IO ()
 startEventManager = ensureIOManagerIsRunning
 
+-- | Wait until the runtime's timer has its descriptor, in a program that may run out of descriptors. GHC before 9.4 opens it
+-- in a thread of its own, when that first runs, and aborts if there is none left
+-- (<https://gitlab.haskell.org/ghc/ghc/-/issues/20618>).
+--
+-- [Cost]: with such a compiler, some ten system calls; otherwise none.
+-- [Blocks]: until the timer's thread has run, which on a busy machine takes milliseconds; at most for 1,000 naps of 1 ms.
+awaitTicker :: IO ()
+awaitTicker = when (compilerVersion < makeVersion [9, 4]) $ do
+  ticks <- (/= 0) . tickInterval <$> getMiscFlags
+  when ticks (go (1000 :: Int))
+  where
+    go tries = do
+      opened <- c_tickerOpened
+      unless (opened /= 0 || tries == 0) (c_nap 1000000 >> go (tries - 1))
+
 -- | Was the program linked with @-threaded@?
 threadedRuntime :: Bool
 threadedRuntime = rtsSupportsBoundThreads
@@ -296,6 +315,9 @@ foreign import ccall "&heddle_forks" c_forks :: Ptr CInt
 
 -- Safe: it calls back into Haskell.
 foreign import ccall safe "heddle_set_capabilities" c_setCapabilities :: Word32 -> IO ()
+
+-- Unsafe: readlink on /proc, which is in memory.
+foreign import ccall unsafe "heddle_ticker_opened" c_tickerOpened :: IO CInt
 
 -- Safe: it sleeps.
 foreign import ccall safe "heddle_nap" c_nap :: Int64 -> IO ()

@@ -49,7 +49,7 @@ import Heddle.Prim.Exception
 import Heddle.Prim.Global (unsafeGlobal)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
 import Heddle.Prim.Message (putErrorLine)
-import Heddle.Prim.Thread (fork, getCapabilities, myCapability, myThreadId, threadedRuntime)
+import Heddle.Prim.Thread (awaitTicker, fork, getCapabilities, myCapability, myThreadId, threadedRuntime)
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
 import System.Environment (lookupEnv)
 import System.Posix.Types (Fd)
@@ -126,6 +126,8 @@ withRuntime config body = mask $ \restore -> do
 startRuntime :: Config -> (IOManagerError -> IO ()) -> IO Runtime
 startRuntime config died = do
   unless threadedRuntime (throwIO NotThreaded)
+  -- Before connections can take all descriptors.
+  awaitTicker
   count <- maybe getCapabilities (pure . max 1) (configManagers config)
   managers <- create (configBackend config) count
   told <- newWords 1
