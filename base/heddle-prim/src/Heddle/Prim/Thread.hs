@@ -283,12 +283,13 @@ changing = unsafeGlobal newLock
 startEventManager :: IO ()
 startEventManager = ensureIOManagerIsRunning
 
--- | Wait until the runtime's timer has its descriptor, in a program that may run out of descriptors. GHC before 9.4 opens it
--- in a thread of its own, when that first runs, and aborts if there is none left
+-- | Wait until the runtime's timer has its descriptor, in a program that may run out of descriptors. GHC before
+-- 9.4 opens it in a thread of its own, when that first runs, and aborts if there is none left
 -- (<https://gitlab.haskell.org/ghc/ghc/-/issues/20618>).
 --
 -- [Cost]: with such a compiler, some ten system calls; otherwise none.
--- [Blocks]: until the timer's thread has run, which on a busy machine takes milliseconds; at most for 1,000 naps of 1 ms.
+-- [Blocks]: until the timer's thread has run, which on a busy machine takes milliseconds; at most for 1,000 naps
+-- of 1 ms.
 awaitTicker :: IO ()
 awaitTicker = when (compilerVersion < makeVersion [9, 4]) $ do
   ticks <- (/= 0) . tickInterval <$> getMiscFlags
