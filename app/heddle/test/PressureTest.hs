@@ -86,7 +86,8 @@ crowd program = do
       Left e -> do
         ended <- tryReadMVar (programExit program)
         said <- programErr program
-        unexpected ("client " ++ show i ++ " to be answered") (show e ++ maybe "" (\code -> ", for the server ended: " ++ show code) ended ++ "; it had said " ++ show said)
+        let why = maybe "" (\code -> ", for the server ended: " ++ show code) ended
+        unexpected ("client " ++ show i ++ " to be answered") (show e ++ why ++ "; it had said " ++ show said)
   where
     clients = 200 :: Int
     visit :: MVar () -> IO () -> IO (Either SomeException Answer)

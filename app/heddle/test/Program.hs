@@ -146,7 +146,8 @@ ends program =
     runsOn = do
       ended <- tryReadMVar (programExit program)
       said <- (++) <$> programOut program <*> programErr program
-      unexpected "the program to end" (maybe "it runs on" (\code -> "its output is still open after " ++ show code) ended ++ ", having said " ++ show said)
+      let how = maybe "it runs on" (\code -> "its output is still open after " ++ show code) ended
+      unexpected "the program to end" (how ++ ", having said " ++ show said)
 
 -- | The processes that a process's main thread has started.
 children :: ProcessID -> IO [ProcessID]

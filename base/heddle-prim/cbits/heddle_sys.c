@@ -1,11 +1,11 @@
 #define _GNU_SOURCE
 #include "heddle_sys.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -171,17 +171,20 @@ void heddle_nap(int64_t nanos)
     struct timespec t = { .tv_sec = nanos / 1000000000, .tv_nsec = nanos % 1000000000 };
     nanosleep(&t, NULL);
 }
-/* Whether the runtime's timer has its descriptor. It is opened among the first, so its number is low. */
+/* Whether the runtime's timer has its descriptor; also 1 if that cannot be known, as without /proc. */
 int heddle_ticker_opened(void)
 {
-    for (int fd = 0; fd < 64; fd++) {
-        char name[32], target[32];
-        snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-        ssize_t n = readlink(name, target, sizeof target);
-        if (n == 20 && memcmp(target, "anon_inode:[timerfd]", 20) == 0)
-            return 1;
+    DIR *all = opendir("/proc/self/fd");
+    if (all == NULL)
+        return errno != EMFILE && errno != ENFILE;
+    int opened = 0;
+    for (struct dirent *each; !opened && (each = readdir(all)) != NULL;) {
+        char target[32];
+        ssize_t n = readlinkat(dirfd(all), each->d_name, target, sizeof target);
+        opened = n == 20 && memcmp(target, "anon_inode:[timerfd]", 20) == 0;
     }
-    return 0;
+    closedir(all);
+    return opened;
 }
 void heddle_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 /* How many forks lie between the program's first process and this one. */

@@ -287,7 +287,7 @@ startEventManager = ensureIOManagerIsRunning
 -- 9.4 opens it in a thread of its own, when that first runs, and aborts if there is none left
 -- (<https://gitlab.haskell.org/ghc/ghc/-/issues/20618>).
 --
--- [Cost]: with such a compiler, some ten system calls; otherwise none.
+-- [Cost]: with such a compiler, five system calls and one for each open descriptor; otherwise none.
 -- [Blocks]: until the timer's thread has run, which on a busy machine takes milliseconds; at most for 1,000 naps
 -- of 1 ms.
 awaitTicker :: IO ()
@@ -317,7 +317,7 @@ foreign import ccall "&heddle_forks" c_forks :: Ptr CInt
 -- Safe: it calls back into Haskell.
 foreign import ccall safe "heddle_set_capabilities" c_setCapabilities :: Word32 -> IO ()
 
--- Unsafe: readlink on /proc, which is in memory.
+-- Unsafe: it reads /proc, which is in memory.
 foreign import ccall unsafe "heddle_ticker_opened" c_tickerOpened :: IO CInt
 
 -- Safe: it sleeps.

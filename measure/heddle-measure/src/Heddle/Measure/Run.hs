@@ -224,7 +224,8 @@ loopOverhead counters = minimum <$> mapM (const once) [1 .. 20 :: Int]
 runSession :: Settings -> Counters -> Double -> (Double -> IO ()) -> Session -> IO [(Case, Outcome)]
 runSession settings counters overhead progress session = do
   performMajorGC
-  begun <- mapM pace (sessionCases session) >>= calibrateTogether settings counters >>= mapM start . numbersOfRuns settings (sessionKind session)
+  paces <- mapM pace (sessionCases session) >>= calibrateTogether settings counters
+  begun <- mapM start (numbersOfRuns settings (sessionKind session) paces)
   started <- monotonicNow
   ended <- rounds started 0 begun
   mapM conclude ended
@@ -272,20 +273,20 @@ sampleOf :: Counters -> Benchmarkable -> Int -> Samples -> IO ()
 sampleOf counters (Benchmarkable make free loop _) n table =
   bracket (make n) (free n) $ \e -> record table (sampleInto counters n (loop e n))
 
--- | What calibration knows of a benchmark.
+-- | The time of a benchmark's runs, as calibration has found it.
 data Pace = Pace
-  { -- | How many runs a reading has.
+  { -- | Number of runs in a reading.
     paceRuns :: !Int,
-    -- | How long all readings took, in nanoseconds.
+    -- | Time of all readings, in nanoseconds.
     paceSpent :: !Double,
-    -- | The time of a run in nanoseconds, by the wall.
+    -- | Wall-clock time of a run, in nanoseconds.
     paceWall :: !Double,
-    -- | The same of the CPU.
+    -- | CPU time of a run, in nanoseconds.
     paceCpu :: !Double
   }
 
--- | How many runs it takes for the clock to be exact, or nothing where a sample has one run. A reading is a fortieth of a
--- sample, so on a busy machine some are not interrupted.
+-- | Double the number of runs until a reading is exact; 'Nothing' where a sample has one run. A reading is then a
+-- fortieth of a sample, so on a busy machine some are not interrupted.
 --
 -- [Cost]: the runs of two readings twice, and at least one run.
 calibrate :: Settings -> Counters -> Benchmarkable -> IO (Maybe Pace)
@@ -306,7 +307,7 @@ calibrate settings counters work@(Benchmarkable _ _ _ alone)
 --
 -- [Cost]: five readings of each benchmark, at most sixteen; no more once they have taken half a second.
 calibrateTogether :: Settings -> Counters -> [(Case, Either String (Maybe Pace))] -> IO [(Case, Either String (Maybe Pace))]
-calibrateTogether settings counters alone = mapM (again (\_ p -> p)) alone >>= go (2 :: Int)
+calibrateTogether settings counters alone = mapM (again afresh) alone >>= go (2 :: Int)
   where
     go number paces = do
       next <- mapM (again leastOf) paces
@@ -318,6 +319,7 @@ calibrateTogether settings counters alone = mapM (again (\_ p -> p)) alone >>= g
       settled -> pure settled
     isShorter (_, Right (Just p)) (_, Right (Just q)) = paceWall q < 0.8 * paceWall p
     isShorter _ _ = False
+    afresh p q = q {paceSpent = paceSpent p + paceSpent q}
 
 -- | One reading of this many runs. It may allocate what a sample may.
 calibrationReading :: Settings -> Counters -> Benchmarkable -> Int -> IO Pace
@@ -330,7 +332,7 @@ calibrationReading settings counters (Benchmarkable make free loop _) n = do
 leastOf :: Pace -> Pace -> Pace
 leastOf (Pace n spent wall cpu) (Pace _ spent' wall' cpu') = Pace n (spent + spent') (min wall wall') (min cpu cpu')
 
--- | Readings that took so long are not repeated.
+-- | Whether the readings took more than half a second, after which there are no more.
 isLong :: Pace -> Bool
 isLong p = paceSpent p > 5e8
 
