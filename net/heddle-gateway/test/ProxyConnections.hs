@@ -77,10 +77,12 @@ many backend =
             heard <- everything slow
             let content = B.drop 4 (snd (B.breakSubstring "\r\n\r\n" heard))
             assertBool "all of the content" (if "chunked" `B.isInfixOf` B.take 300 heard then "0\r\n\r\n" `B.isSuffixOf` content else content == body),
-    testCase "a slow reader's answer that is cut short is cut short" $
-      withScripted (\_ peer -> hearHead peer >> tell peer ("HTTP/1.1 200 OK\r\nContent-Length: 700000\r\n\r\n" <> B.replicate 600000 120)) $ \upstream ->
+    testCase "answersCutShortKeptTheirConnectionWhileTheyWereRead" $ do
+      told <- newEmptyMVar
+      withScripted (\_ peer -> hearHead peer >> tell peer ("HTTP/1.1 200 OK\r\nContent-Length: 700000\r\n\r\n" <> B.replicate 600000 120) >> putMVar told ()) $ \upstream ->
         withFront backend defaultSettings (plain upstream) $ \front -> withSlow front $ \slow -> do
           sendAll slow (get "/big")
+          patiently "the upstream's answer" (takeMVar told)
           _ <- eventually "the upstream's end" (figureConnections <$> proxyFigures (frontProxy front)) (== 0)
           heard <- everything slow
           B.count 120 (snd (B.breakSubstring "\r\n\r\n" heard)) @?= 600000

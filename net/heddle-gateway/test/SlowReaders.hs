@@ -7,6 +7,7 @@ module SlowReaders
 where
 
 import CgiTest (Programs (..), withProgramsOn)
+import Control.Concurrent.MVar
 import Control.Exception (bracket)
 import Control.Monad (forM_, void)
 import Data.ByteString (ByteString)
@@ -102,17 +103,20 @@ pipelined = withServerOf (answering (const (output ("Content-Type: text/plain\r\
     void (eventually "no connection in use" (fastConnectionsUsed fast) (== 0))
 
 cutShort :: IO ()
-cutShort = withServerOf serve $ \address _ ->
-  withFast [address] (\s -> s {fastConnections = 1}) $ \fast running _ -> withSlow running $ \slow -> do
-    sendAll slow (closing "/p/big")
-    _ <- eventually "the request" (fastConnectionsUsed fast) (== 1)
-    (count, said) <- everything slow
-    count @?= 600000
-    ("0\r\n\r\n" `B.isSuffixOf` said) @?= False
-    failures <- eventually "a report" (runningFailures running) (not . null)
-    failures @?= ["FastCGI /p ended before its answer was whole"]
-  where
-    serve _ peer = wholeRequest peer >> tellPeer peer (output ("Content-Type: text/plain\r\n\r\n" <> C.replicate 600000 'q'))
+cutShort = do
+  said' <- newEmptyMVar
+  let serve _ peer = wholeRequest peer >> tellPeer peer (output ("Content-Type: text/plain\r\n\r\n" <> C.replicate 600000 'q')) >> putMVar said' ()
+  withServerOf serve $ \address _ ->
+    withFast [address] (\s -> s {fastConnections = 1}) $ \fast running _ -> withSlow running $ \slow -> do
+      sendAll slow (closing "/p/big")
+      patiently "the program's answer" (takeMVar said')
+      -- Nothing has been read.
+      _ <- eventually "no connection in use" (fastConnectionsUsed fast) (== 0)
+      (count, said) <- everything slow
+      count @?= 600000
+      ("0\r\n\r\n" `B.isSuffixOf` said) @?= False
+      failures <- eventually "a report" (runningFailures running) (not . null)
+      failures @?= ["FastCGI /p ended before its answer was whole"]
 
 tooLarge :: Int -> IO ()
 tooLarge most = withServerOf (answering (records "" . fst)) $ \address _ ->

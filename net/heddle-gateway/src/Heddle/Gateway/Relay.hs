@@ -67,8 +67,8 @@ data Backend = Backend
     --
     -- It does nothing after 'backendRelease'.
     backendAbort :: !(IO ()),
-    -- | The whole answer has come, though the client may not have taken it all: what answered can serve another request. Nothing
-    -- else is called afterwards but this and 'backendAbort'. Idempotent; it may wait for a moment.
+    -- | The whole answer has come, or it was aborted, though the client may not have taken it all: what answered can serve another
+    -- request. Nothing is received afterwards; the thread that feeds may not have noticed. Idempotent; it may wait for a moment.
     backendRelease :: !(IO ())
   }
 
@@ -400,7 +400,8 @@ answer settings request backend (Deadline start) exchange = heading 0 B.empty
               end = readRef state >>= \(_, _, over) -> fromMaybe (pure ()) over
           passSlowly (relayBacklog settings) writer rest pull (end >> release)
     put writer bytes = unless (B.null bytes) (writerPut writer bytes)
-    cut failure = backendAbort backend >> throwIO (GatewayError (backendName backend) failure)
+    -- Before the client has taken what came: what failed is held no longer.
+    cut failure = backendAbort backend >> release >> throwIO (GatewayError (backendName backend) failure)
     -- What was sent beyond the promise, of which so much has come, and this.
     surplus more output
       | more > 0 = excess more

@@ -4,7 +4,8 @@
 -- Stability   : hidden; "Heddle.Gateway.Proxy" uses it
 --
 -- Content passes through the connection's buffers as long as the client takes it. When it does not, a second thread takes it from the
--- upstream into memory, as "Heddle.Gateway.Backlog" has it, and returns the upstream's connection at the end.
+-- upstream into memory, as "Heddle.Gateway.Backlog" has it, and returns the upstream's connection at the end, or closes it when the
+-- answer is cut short.
 --
 -- Cost: nothing for a client that takes what comes; otherwise a thread, and a copy of what waits.
 -- Owner: the request's thread.
@@ -21,6 +22,7 @@ import Foreign.Ptr (castPtr)
 import Heddle.Gateway.Backlog
 import Heddle.Http (Writer (..))
 import Heddle.Http.Client (Response, readResponsePiece, releaseResponse, withResponsePieceIf)
+import Heddle.Prim.Exception (onException)
 
 -- | Pass all of an answer's content on.
 --
@@ -45,7 +47,7 @@ passContent backlog response writer = go
         Slow rest -> do
           room <- takesMore backlog
           if room
-            then passSlowly backlog writer rest (readResponsePiece response) (releaseResponse response)
+            then passSlowly backlog writer rest (readResponsePiece response `onException` releaseResponse response) (releaseResponse response)
             else unless (B.null rest) (writerPut writer rest) >> writerFlush writer >> go
 
 -- What a piece has become: passed on; there was none; the client has not taken this much, or what was gathered before.

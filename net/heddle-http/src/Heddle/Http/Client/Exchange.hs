@@ -26,6 +26,7 @@ module Heddle.Http.Client.Exchange
     pattern FlagHeard,
     pattern FlagSent,
     pattern FlagReturned,
+    pattern FlagCut,
     pattern FlagTaken,
     flag,
     setFlag,
@@ -129,6 +130,10 @@ pattern FlagSpoilt = 7
 pattern FlagReturned :: Int
 pattern FlagReturned = 8
 
+-- | 1 when the content's end will not come.
+pattern FlagCut :: Int
+pattern FlagCut = 11
+
 -- Of a new connection: when the server will have been silent for so long that the connection may not have been taken up, or 0; and how
 -- often it was said.
 pattern FlagUntaken, FlagUntakenTimes :: Int
@@ -157,7 +162,7 @@ newExchange settings request body prepared transport ws restore untaken = do
   set ws WorkBodyBegan 0
   set ws WorkBodyGot 0
   startHead (workHead ws)
-  flags <- newWords 11
+  flags <- newWords 12
   when (isJust untaken) $ do
     Deadline now <- monotonicNow
     writeWord flags FlagUntaken (now + silence)

@@ -145,9 +145,11 @@ takeTunnel response = do
   mapM_ (\_ -> setFlag (responseExchange response) FlagTaken 1) (responseTunnel response)
   pure (responseTunnel response)
 
-chunkedLeft, closeLeft :: Int
+chunkedLeft, closeLeft, cutLeft :: Int
 chunkedLeft = -1
 closeLeft = -2
+-- The connection was closed because the content's end will not come.
+cutLeft = -3
 
 failing :: Response -> Failure -> IO a
 failing response failure = throwIO (ClientError (requestOrigin request) (requestMethod request) (C.takeWhile (/= '?') (requestTarget request)) failure)
@@ -319,8 +321,8 @@ responseTrailers response = do
   where
     trim = C.dropWhileEnd (`elem` (" \t\r" :: String)) . C.dropWhile (`elem` (" \t" :: String))
 
--- | Return the connection now, for other requests, instead of when the request's action returns. Nothing happens unless all of the content has
--- been read. The head and the content of 'contentAtHand' can still be used.
+-- | Return the connection now, for other requests, instead of when the request's action returns, if all of the content has been read; close it
+-- if reading the content has failed. Otherwise nothing happens. The head and the content of 'contentAtHand' can still be used.
 --
 -- [Cost]: that of returning it.
 -- [Blocks]: never.
@@ -329,8 +331,15 @@ responseTrailers response = do
 releaseResponse :: Response -> IO ()
 releaseResponse response = do
   checkUsable response
-  left <- get (exchangeWork (responseExchange response)) WorkLeft
-  when (left == 0) (mask_ (responseReturn response response))
+  left <- get ws WorkLeft
+  wasCut <- flag ex FlagCut
+  when (wasCut == 1) $ do
+    set ws WorkLeft cutLeft
+    setFlag ex FlagKeeps 0
+  when (left == 0 || wasCut == 1) (mask_ (responseReturn response response))
+  where
+    ex = responseExchange response
+    ws = exchangeWork ex
 
 -- Offset and length of the next piece in the input; length 0 at the end, and -1 if the action does not want to wait for one. With a
 -- deadline, reading does not wait beyond it, instead of the pace.
@@ -342,6 +351,7 @@ nextPiece response waits limit = do
       | left == 0 -> pure (0, 0)
       | left == chunkedLeft -> chunked
       | left == closeLeft -> untilClose
+      | left == cutLeft -> failing response ResponseOver
       | otherwise -> sized left
   where
     ws = exchangeWork (responseExchange response)
@@ -350,7 +360,7 @@ nextPiece response waits limit = do
       start <- get ws WorkStart
       end <- get ws WorkEnd
       if start == end
-        then received start (\r -> if r == 0 then failing response (Ended ReadingContent) else sized left)
+        then received start (\r -> if r == 0 then cut response (Ended ReadingContent) else sized left)
         else do
           let n = min left (end - start)
           set ws WorkStart (start + n)
@@ -368,7 +378,7 @@ nextPiece response waits limit = do
       case step of
         ChunkMore used -> do
           set ws WorkStart (start + used)
-          received start (\r -> if r == 0 then failing response (Ended ReadingContent) else chunked)
+          received start (\r -> if r == 0 then cut response (Ended ReadingContent) else chunked)
         ChunkData offset n -> do
           set ws WorkStart (start + offset + n)
           pure (start + offset, n)
@@ -376,7 +386,7 @@ nextPiece response waits limit = do
           set ws WorkStart (start + used)
           set ws WorkLeft 0
           pure (0, 0)
-        ChunkReject _ reason -> failing response (BadAnswer (Malformed reason))
+        ChunkReject _ reason -> cut response (BadAnswer (Malformed reason))
     untilClose = do
       start <- get ws WorkStart
       end <- get ws WorkEnd
@@ -385,6 +395,10 @@ nextPiece response waits limit = do
         else do
           set ws WorkStart end
           pure (start, end - start)
+
+-- The content's end will not come.
+cut :: Response -> Failure -> IO a
+cut response failure = setFlag (responseExchange response) FlagCut 1 >> failing response failure
 
 -- Receive more of the content after the head: the count, 0 at the peer's end.
 fill :: Response -> Maybe Deadline -> IO Int
@@ -404,8 +418,8 @@ fill response limit = do
   when (r > 0) (set ws WorkBodyGot (got + r))
   case () of
     _
-      | r == GivenUpCode -> failing response GivenUp
-      | r < 0 -> failing response (failureOf ReadingContent r)
+      | r == GivenUpCode -> cut response GivenUp
+      | r < 0 -> cut response (failureOf ReadingContent r)
       | otherwise -> pure r
   where
     ex = responseExchange response
