@@ -16,7 +16,7 @@ import Foreign.Ptr (castPtr)
 import Heddle.Bytes.Decimal
 import Heddle.Bytes.Put (integer, toByteString, write)
 import Heddle.Bytes.Write
-import Heddle.Testkit.Allocated (allocatedBy)
+import Heddle.Testkit.Heap (allocatedBy)
 import Heddle.Testkit.Judging (whenOptimised)
 import Heddle.Testkit.Written (written, writtenWithin)
 import Numeric (showHex)

@@ -16,7 +16,7 @@ import Heddle.Json.Decode (Decoder, decode, int, list, record, required)
 import Heddle.Json.FromJson (FromJson (..))
 import Heddle.Json.Options (defaultLimits)
 import Heddle.Prim.Atomic (newRef, readRef)
-import Heddle.Testkit.Allocated (allocatedBy)
+import Heddle.Testkit.Heap (allocatedBy)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase)
 

@@ -7,16 +7,15 @@ import Data.List (foldl', isInfixOf)
 import Data.Vector.Unboxed qualified as Vector
 import Data.Word (Word64)
 import Foreign.Storable (pokeElemOff)
-import GHC.Stats (GCDetails (..), RTSStats (..), getRTSStats)
 import Heddle.Measure.Samples (Field (..), column, newSamples, perIteration, record, sampleCount)
 import Heddle.Measure.Statistics
+import Heddle.Testkit.Heap (liveBytes)
 import Numeric (showFFloat)
 import Statistics.Autocorrelation qualified as Peer
 import Statistics.Distribution qualified as Distribution (quantile)
 import Statistics.Distribution.StudentT qualified as Distribution (studentT)
 import Statistics.Quantile qualified as Peer (quantile, s)
 import Statistics.Sample qualified as Peer (fastVarianceUnbiased, mean)
-import System.Mem (performMajorGC)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, assertEqual, testCase, testCaseInfo, (@?=))
 import Test.Tasty.QuickCheck
@@ -202,12 +201,10 @@ uniforms seed = [fromIntegral (scramble (seed * 0x2545f4914f6cdd1d + k * 0x9e377
 samplesOutside :: IO ()
 samplesOutside = do
   table <- newSamples 16
-  before <- live
+  before <- liveBytes
   forM_ [1 .. 100000 :: Int] $ \i -> record table (\row -> pokeElemOff row 0 (fromIntegral i))
-  after <- live
+  after <- liveBytes
   n <- sampleCount table
   n @?= 100000
   -- 100,000 rows are 6.4 MB.
   assertBool (show (before, after)) (after < before + 200000)
-  where
-    live = performMajorGC >> fromIntegral . gcdetails_live_bytes . gc <$> getRTSStats :: IO Int

@@ -15,8 +15,8 @@ import Heddle.Http.Internal (calmedSessions, liveSessions, liveStreams)
 import Heddle.IO (BackendChoice (..))
 import Heddle.Prim.Clock (Nanos (..), deadlineIn, elapsed, milliseconds, monotonicNow, seconds)
 import Heddle.Testkit.Descriptors
+import Heddle.Testkit.Heap (liveBytes)
 import Heddle.Testkit.HttpClient (withClient)
-import Heddle.Testkit.LazyContent (liveBytes)
 import Heddle.Testkit.Needing
 import Heddle.Testkit.Watchdog
 import LazyContent qualified

@@ -2,11 +2,10 @@
 module WaitingTest (tests) where
 
 import Control.Monad (replicateM, replicateM_)
-import GHC.Stats (GCDetails (..), RTSStats (..), getRTSStats)
 import Heddle.Par.IO
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 import Heddle.Prim.Exception (evaluate)
-import System.Mem (performMajorGC)
+import Heddle.Testkit.Heap (liveBytes)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, assertFailure, testCase)
 import Trees (onCapabilities)
@@ -26,7 +25,7 @@ waiterBytes = do
   let waiting n = runParIO $ do
         v <- new
         replicateM_ n (fork (get v))
-        bytes <- liftIO (performMajorGC >> fromIntegral . gcdetails_live_bytes . gc <$> getRTSStats)
+        bytes <- liftIO liveBytes
         bytes <$ put v ()
       least n = minimum <$> replicateM 5 (waiting n)
   few <- least 1000

@@ -3,10 +3,10 @@ module MemoryTest (tests) where
 
 import Control.Monad (replicateM_, when)
 import Data.IORef (modifyIORef', newIORef, readIORef)
-import GHC.Stats (RTSStats (..), gcdetails_live_bytes, getRTSStats, getRTSStatsEnabled)
+import GHC.Stats (getRTSStatsEnabled)
 import Heddle.Rendezvous
+import Heddle.Testkit.Heap (liveBytes)
 import Support
-import System.Mem (performMajorGC)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (Assertion, assertBool, testCase)
 
@@ -28,8 +28,7 @@ grows body = do
   assertBool "run with +RTS -T" enabled
   seen <- newIORef []
   body $ do
-    performMajorGC
-    live <- gcdetails_live_bytes . gc <$> getRTSStats
+    live <- liveBytes
     modifyIORef' seen (live :)
   sizes <- reverse <$> readIORef seen
   assertBool ("looked only " ++ show (length sizes) ++ " times") (length sizes >= 5)

@@ -7,11 +7,10 @@ import Control.Exception (IOException)
 import Control.Monad (forever, replicateM_, when)
 import Control.Monad.IO.Class (liftIO)
 import Data.IORef
-import GHC.Stats (gc, gcdetails_live_bytes, getRTSStats)
 import Heddle.Pipe (Pipe, Void, await, yield, (.|), (.||))
 import Heddle.Pipe qualified as Pipe
+import Heddle.Testkit.Heap (liveBytes)
 import Heddle.Testkit.Judging (whenOptimised)
-import System.Mem (performMajorGC)
 import Test.Tasty (DependencyType (..), TestTree, after, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase)
 
@@ -84,8 +83,7 @@ flat :: String -> ((Int -> IO ()) -> Pipe Void Void ()) -> (String, IO ())
 flat name pipe = (,) name $ do
   lives <- newIORef []
   let look n = when (n `rem` (size `div` 5) == 0) $ do
-        performMajorGC
-        live <- gcdetails_live_bytes . gc <$> getRTSStats
+        live <- liveBytes
         modifyIORef' lives (live :)
       p = pipe look
   Pipe.runPipe p

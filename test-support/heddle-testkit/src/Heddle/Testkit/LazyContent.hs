@@ -8,8 +8,7 @@
 -- Owner: the caller.
 -- Cost: a major collection for each megabyte and each 20,000 pieces.
 module Heddle.Testkit.LazyContent
-  ( liveBytes,
-    lazyContent,
+  ( lazyContent,
     staysSmall,
   )
 where
@@ -19,17 +18,9 @@ import Control.Monad (when)
 import Data.ByteString qualified as B
 import Data.ByteString.Lazy qualified as L
 import Data.IORef
-import GHC.Stats (GCDetails (..), RTSStats (..), getRTSStats)
+import Heddle.Testkit.Heap (liveBytes)
 import Heddle.Testkit.Watchdog (unexpected)
 import System.IO.Unsafe (unsafeInterleaveIO)
-import System.Mem (performMajorGC)
-
--- | How much of the heap is in use.
---
--- [Cost]: a major collection.
--- [Units]: bytes.
-liveBytes :: IO Int
-liveBytes = performMajorGC >> fromIntegral . gcdetails_live_bytes . gc <$> getRTSStats
 
 -- | @lazyContent most size count@ is this many pieces of this size, made when they are asked for. The greatest 'liveBytes' seen
 -- meanwhile is left in the reference.
