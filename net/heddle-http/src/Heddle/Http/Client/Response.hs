@@ -333,9 +333,7 @@ releaseResponse response = do
   checkUsable response
   left <- get ws WorkLeft
   wasCut <- flag ex FlagCut
-  when (wasCut == 1) $ do
-    set ws WorkLeft cutLeft
-    setFlag ex FlagKeeps 0
+  when (wasCut == 1) (set ws WorkLeft cutLeft >> setFlag ex FlagKeeps 0)
   when (left == 0 || wasCut == 1) (mask_ (responseReturn response response))
   where
     ex = responseExchange response
