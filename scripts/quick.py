@@ -127,7 +127,7 @@ def project_file(text):
     """A project file as the given one, without optimisation. The last flag counts, and the cabal files ask for -O2, after which come
     only the program's options; with those, cabal ignores the ghc-options of a package stanza. Modules that ask for -O2 themselves
     need what they inline, also of a module that is not compiled again, which -O0 would not read."""
-    plain = re.sub(r"(?m)^optimization: .*$", "optimization: False", text)
+    plain = re.sub(r"(?m)^( *)optimization: .*$", r"\1optimization: False", text)
     plain, found = re.subn(r"(?m)^(program-options\n  ghc-options: .*)$", r"\1 -O0 -fno-ignore-interface-pragmas", plain)
     if found != 1:
         raise ValueError("cabal.project.debian has no program-options for ghc, to which -O0 is appended")

@@ -166,7 +166,7 @@ class Choice(unittest.TestCase):
         self.assertEqual([[c.name for c in part] for part in (runs, left)], [["near-short", "near-long", "far"], ["near-longest"]])
 
     def test_project_without_optimisation(self):
-        text = "packages:\n  a\noptimization: 2\ntests: True\n\nprogram-options\n  ghc-options: +RTS -A8m -RTS\n"
+        text = "packages:\n  a\noptimization: 2\ntests: True\n\npackage a\n  optimization: 2\n\nprogram-options\n  ghc-options: +RTS -A8m -RTS\n"
         self.assertEqual(quick.project_file(text).partition("\n")[2], text.replace("optimization: 2", "optimization: False").replace("-RTS\n", "-RTS -O0 -fno-ignore-interface-pragmas\n"))
         with open("cabal.project.debian", encoding="utf-8") as file:
             self.assertIn(" -O0 -fno-ignore-interface-pragmas\n", quick.project_file(file.read()))
