@@ -5,7 +5,7 @@
 #
 # Root, on a machine with apt's archive in reach. In the chroot it types what the README says: make serve, whose page it
 # fetches, and make test. With --libraries it types make test-libraries instead, which needs no browser, and compiles without
-# optimisation what has neither tests of costs nor primops.
+# optimisation what has neither such tests as need it nor primops.
 # CHROOT is a Debian made by debootstrap; it is copied, and stays as it is. Without one, debootstrap makes one.
 # HEDDLE_SUMMARY=FILE keeps the summary of the tests. With --libraries, HEDDLE_WAIT=FIFO has the suites wait, once they
 # are built, until somebody has written to the FIFO: builds do not mind a busy machine. The exit code is 77 where no
@@ -53,7 +53,7 @@ if [ "$libraries" = yes ]; then
   sed -i '/^program-options/,/^  ghc-options/d' "$project"
   for cabal in "$root"/heddle/*/*/*.cabal; do
     package=$(basename "$cabal" .cabal)
-    if grep -A 1 -x "package $package" "$project" | grep -q 'optimization: 2' || [[ $package =~ ^heddle-(coroutine|sched)$ ]]; then
+    if grep -A 1 -x "package $package" "$project" | grep -q 'optimization: 2' || [ "$package" = heddle-sched ]; then
       level=
     else
       level="-O0 -fno-ignore-interface-pragmas "
