@@ -5,7 +5,7 @@ module PressureTest (tests) where
 
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
-import Control.Exception (SomeException, finally, try)
+import Control.Exception (IOException, SomeException, finally, try)
 import Control.Monad (forM, forM_, replicateM_, unless, void)
 import Data.Either (isLeft)
 import Data.IORef
@@ -14,8 +14,10 @@ import GHC.Clock (getMonotonicTimeNSec)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Program
+import System.Directory (listDirectory)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
+import System.Posix.Files (readSymbolicLink)
 import System.Posix.Signals
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
@@ -39,6 +41,18 @@ tests =
               ends program >>= (@?= ExitSuccess)
         | (kind, options) <- [("epoll, a listener per core", ""), ("epoll, one acceptor", "--one-acceptor"), ("poll", "--backend poll")]
       ]
+      ++ [ testCase "connectionsTookTheTimersDescriptor: GHC's timer is open before any connection is, however late it comes" $
+             withDirectory $ \d -> do
+               writeFile (d </> "index.html") "home"
+               -- With -D the program is the process that was started.
+               let late = ["-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=timerfd_create", "-e", "inject=timerfd_create:delay_enter=1000000"]
+               withProgramIn [] ("strace", late ++ ["heddle", "serve", d, "--listen", "127.0.0.1:0"]) $ \program -> do
+                 let files = "/proc/" ++ show (programPid program) ++ "/fd"
+                 open <- listDirectory files >>= traverse (try . readSymbolicLink . (files </>))
+                 length [() | Right "anon_inode:[timerfd]" <- open :: [Either IOException FilePath]] @?= 1
+                 signal program sigTERM
+                 ends program >>= (@?= ExitSuccess)
+         ]
       ++ [ testCase ("idleClientsShutNobodyOut: " ++ kind) $
              withDirectory $ \d -> do
                writeFile (d </> "index.html") "home"

@@ -93,19 +93,21 @@ commandLine = do
     list a b = ["(", "("] ++ a ++ [")", "-print", ","] ++ b ++ [")"]
 
 -- | Tests and actions. GNU find 4.9 forgets that an operand of @-o@ or @,@ has an effect where it has reordered the tests
--- beside it, and then exchanges the operands. So lists are not nested, and actions stand in operands of @-o@ only alone.
+-- beside it, and then exchanges the operands; in brackets behind another operand it forgets it as well, and tests a name before
+-- them that comes behind. So lists are not nested, and what has an action among tests is the last operand.
 expression :: Int -> Gen [String]
 expression n
   | n <= 0 = frequency [(1, action), (5, test)]
   | otherwise =
     frequency
       [ (3, expression 0),
-        (2, (\a b -> bracketed a ++ bracketed b) <$> smaller <*> smaller),
+        (2, (\a b -> bracketed a ++ bracketed b) <$> first <*> smaller),
         (2, bracketed <$> alternatives (n - 1)),
-        (1, (\a b -> a ++ ["-a"] ++ b) <$> smaller <*> smaller),
+        (1, (\a b -> a ++ ["-a"] ++ b) <$> first <*> smaller),
         (2, ("!" :) . bracketed <$> smaller)
       ]
   where
+    first = frequency [(1, action), (3, tests (n - 1))]
     smaller = expression (n - 1)
 
 alternatives :: Int -> Gen [String]
