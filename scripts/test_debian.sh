@@ -53,7 +53,7 @@ if [ "$libraries" = yes ]; then
   sed -i '/^program-options/,/^  ghc-options/d' "$project"
   for cabal in "$root"/heddle/*/*/*.cabal; do
     package=$(basename "$cabal" .cabal)
-    if grep -A 1 -x "package $package" "$project" | grep -q 'optimization: 2' || [ "$package" = heddle-sched ]; then
+    if grep -A 1 -x "package $package" "$project" | grep -q 'optimization: 2' || [[ $package =~ ^heddle-(http|openflow|sched)$ ]]; then
       level=
     else
       level="-O0 -fno-ignore-interface-pragmas "
