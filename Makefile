@@ -148,7 +148,7 @@ SEED ?=
 stall: $(CABAL_CONFIG) ## run a suite while its processes are stopped and continued at random: make stall SUITE=io ROUNDS=20 SEED=1 (SUITE=all)
 	@test -n "$(SUITE)" || { echo "make stall: name a suite: make stall SUITE=io, or SUITE=all" >&2; exit 2; }
 	@$(CABAL) build $(CABAL_FLAGS) $(if $(filter all,$(SUITE)),all:tests,$(TEST))
-	@scripts/stall.py --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(if $(P),--pattern "$(P)") $(if $(TEST_OPTIONS),--options="$(TEST_OPTIONS)") \
+	@scripts/stall.py --rounds $(ROUNDS) $(if $(TEST_JOBS),--jobs $(TEST_JOBS)) $(if $(SEED),--seed $(SEED)) $(if $(P),--pattern "$(P)") $(if $(TEST_OPTIONS),--options="$(TEST_OPTIONS)") \
 	  $(abspath $(BUILDDIR)) $(if $(filter all,$(SUITE)),all,$(TEST))
 
 # Packages whose suites need no browser: all but the command, the examples and the benchmarks.

@@ -2,6 +2,7 @@
 """Tests of the scripts of the developer's loop: what a change affects, what is watched, what is stopped."""
 import contextlib
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -257,25 +258,47 @@ class Stalling(unittest.TestCase):
             self.assertIsNone(stall.Quota(20, root).folder)
             self.assertEqual(os.listdir(root + own), [])
 
+    def planned(self, suites):
+        """A folder with the plan of some suites, which are scripts of the shell."""
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        os.makedirs(f"{folder}/cache")
+        units = []
+        for name, text in suites.items():
+            with open(f"{folder}/{name}", "w", encoding="utf-8") as file:
+                file.write(f"#!/bin/sh\n{text}\n")
+            os.chmod(file.name, 0o755)
+            units.append({"id": name, "pkg-name": name, "style": "local", "component-name": f"test:{name}", "bin-file": file.name,
+                          "pkg-src": {"path": folder}})
+        with open(f"{folder}/cache/plan.json", "w", encoding="utf-8") as file:
+            json.dump({"install-plan": units}, file)
+        return folder
+
+    def stalled(self, folder, *options):
+        return subprocess.Popen([sys.executable, "scripts/stall.py", "--seed", "3", *options, folder], stdout=subprocess.PIPE, text=True)
+
     def test_ctrl_c_leaves_nothing_behind(self):
-        with tempfile.TemporaryDirectory() as folder:
-            os.makedirs(f"{folder}/cache")
-            program, mark = f"{folder}/suite", f"{folder}/started"
-            with open(program, "w", encoding="utf-8") as file:
-                file.write(f"#!/bin/sh\n(setsid sleep 1000 &)\ntouch {mark}\nexec sleep 1000\n")
-            os.chmod(program, 0o755)
-            with open(f"{folder}/cache/plan.json", "w", encoding="utf-8") as file:
-                file.write('{"install-plan": [{"id": "x", "pkg-name": "x", "style": "local", "component-name": "test:x-test",'
-                           f'"bin-file": "{program}", "pkg-src": {{"path": "{folder}"}}}}]}}')
-            command = [sys.executable, "scripts/stall.py", "--seed", "3", folder, "x-test"]
-            running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-            while not os.path.exists(mark):
-                time.sleep(0.01)
-            running.send_signal(signal.SIGINT)
-            said, _ = running.communicate()
-            self.assertEqual(running.returncode, 130, said)
-            self.assertIn("0 rounds, 0 failed", said)
-            self.assertEqual(self.states(), [])
+        for jobs in (1, 2):
+            with self.subTest(jobs=jobs):
+                endless = {f"{name}-test": f"(setsid sleep 1000 &)\ntouch started-{name}\nexec sleep 1000" for name in "xy"}
+                folder = self.planned(endless)
+                running = self.stalled(folder, "--jobs", str(jobs))
+                while not all(os.path.exists(f"{folder}/started-{name}") for name in "xy"[:jobs]):
+                    time.sleep(0.01)
+                running.send_signal(signal.SIGINT)
+                said, _ = running.communicate()
+                self.assertEqual(running.returncode, 130, said)
+                self.assertIn("0 rounds, 0 failed", said)
+                self.assertEqual(self.states(), [])
+
+    def test_rounds_at_once_are_told_each(self):
+        # Either ends only if the other runs.
+        meeting = {name: f"touch {name}-$$\nuntil ls {other}-* >/dev/null 2>&1; do sleep 0.01; done\n{last}"
+                   for name, other, last in (("x-test", "y-test", "exit 3"), ("y-test", "x-test", "echo All 5 tests passed"))}
+        running = self.stalled(self.planned(meeting), "--jobs", "2", "--rounds", "2")
+        said, _ = running.communicate()
+        self.assertEqual(running.returncode, 1, said)
+        for line in ("x-test seed 3: FAIL", "y-test seed 4: PASS", "4 rounds, 2 failed", "SUITE=x ROUNDS=1 SEED=4"):
+            self.assertIn(line, said)
 
 
 if __name__ == "__main__":

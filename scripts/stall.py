@@ -1,25 +1,29 @@
 #!/usr/bin/env python3
 """Runs built suites on a machine that stalls: all their processes are stopped and continued at random, and get a fifth of a processor.
 
-usage: stall.py [--rounds N] [--seed N] [--quota PERCENT] [--minutes N] [--pattern P] [--options TEXT] BUILDDIR [all | SUITE]...
+usage: stall.py [--rounds N] [--jobs N] [--seed N] [--quota PERCENT] [--minutes N] [--pattern P] [--options TEXT] BUILDDIR [all | SUITE]...
 
 A round is one run of a suite. Its seed, which is --seed plus its number, decides how long the processes run and for how long they
 are stopped, 10 to 1,000 ms by SIGSTOP; the scheduler still decides where in the program that is. Daemons that a suite starts are
 stopped with it. Where a control group of version 2 can be made, it limits the suite to --quota (20) percent of a processor;
-elsewhere the processes are stopped for so much of the time that no more is left.
+elsewhere the processes are stopped for so much of the time that no more is left. So --jobs rounds can run at once, four for each
+processor; each is in a process of its own, which answers for all that the suite starts.
 
 A suite that fails here and nowhere else waits for a duration where it should wait for a state, or judges a time.
 """
 import argparse
 import contextlib
 import ctypes
+import json
 import os
 import random
 import re
+import select
 import shlex
 import signal
 import sys
 import time
+import traceback
 
 import test
 
@@ -156,6 +160,61 @@ def one_round(suite, seed, options, given, quota, tree):
         tree.end()
 
 
+class Round:
+    """A round in a process of its own, and what came of it."""
+
+    def __init__(self, suite, seed, options, given):
+        self.suite, self.seed = suite, seed
+        self.pipe, writing = os.pipe()
+        sys.stdout.flush()
+        self.process = os.fork()
+        if self.process == 0:
+            with contextlib.suppress(KeyboardInterrupt):
+                try:
+                    tree, quota = Tree(), Quota(given.quota)
+                    with contextlib.closing(quota):
+                        one_round(suite, seed, options, given, quota, tree)
+                    os.write(writing, json.dumps([suite.code, suite.seconds, suite.late]).encode())
+                except Exception:
+                    traceback.print_exc()
+            os._exit(0)
+        os.close(writing)
+
+    def fileno(self):
+        return self.pipe
+
+    def finish(self):
+        """Waits for its end. Whether it came to a verdict."""
+        said = os.read(self.pipe, 1000)
+        os.close(self.pipe)
+        os.waitpid(self.process, 0)
+        if said:
+            self.suite.code, self.suite.seconds, self.suite.late = json.loads(said)
+        return bool(said)
+
+
+def run(planned, options, given):
+    """Runs rounds, some at a time, and gives those that have ended, with whether all have."""
+    running, ended = [], []
+    try:
+        while True:
+            while len(running) < given.jobs and (following := next(planned, None)):
+                running.append(Round(*following, options, given))
+            if not running:
+                return ended, True
+            for one in select.select(running, [], [])[0]:
+                running.remove(one)
+                one.finish()
+                ended.append((one.suite, one.seed))
+                print(told(one.suite, one.seed), flush=True)
+    except KeyboardInterrupt:
+        for one in running:
+            send(signal.SIGTERM, one.process)
+        for one in running:
+            one.finish()
+        return ended, False
+
+
 def told(suite, seed):
     """A round in one line."""
     verdict = "PASS" if suite.code == 0 else "FAIL"
@@ -177,12 +236,16 @@ def summarise(rounds, stopped=""):
 
 
 def interrupted(number, _frame):
+    # Once: what ends the suites is not interrupted.
+    for every in test.STOPPING:
+        signal.signal(every, signal.SIG_IGN)
     raise KeyboardInterrupt(number)
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1][len("usage: "):])
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100000 * 100)
     parser.add_argument("--quota", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=60)
@@ -195,24 +258,21 @@ def main():
     options = (["-p", given.pattern] if given.pattern else []) + shlex.split(given.options)
     folder = os.path.join(given.builddir, "stall-logs")
     os.makedirs(folder, exist_ok=True)
-    tree, quota, rounds = Tree(), Quota(given.quota), []
-    how = "by a control group" if quota.folder else "by stopping them so often, as there is no control group to be had"
+    with contextlib.closing(Quota(given.quota)) as quota:
+        how = "by a control group" if quota.folder else "by stopping them so often, as there is no control group to be had"
     print(f"seed {given.seed}; {given.quota} % of a processor, {how}", flush=True)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in test.STOPPING:
         signal.signal(number, interrupted)
-    try:
+
+    def planned():
         for seed in range(given.seed, given.seed + given.rounds):
-            for suite in test.planned(given.builddir, wanted):
+            for suite in sorted(test.planned(given.builddir, wanted), key=lambda s: -test.LONG.get(s.suite, 0)):
                 suite.log = os.path.join(folder, f"{suite.name.replace(' ', '-')}-{seed}.log")
-                one_round(suite, seed, options, given, quota, tree)
-                rounds.append((suite, seed))
-                print(told(suite, seed), flush=True)
-    except KeyboardInterrupt:
-        summarise(rounds, f"stopped; the logs so far are in {folder}")
-        sys.exit(130)
-    finally:
-        quota.close()
-    sys.exit(summarise(rounds))
+                yield suite, seed
+
+    rounds, whole = run(planned(), options, given)
+    code = summarise(rounds, "" if whole else f"stopped; the logs so far are in {folder}")
+    sys.exit(code if whole else 130)
 
 
 if __name__ == "__main__":
