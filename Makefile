@@ -117,7 +117,7 @@ test-deb: ## install, run and purge the package of make deb in a clean Debian (r
 SUITE ?=
 P ?=
 TEST_OPTIONS ?=
-# How many suites run at once (empty: two, if there are two processors).
+# How many suites run at once (empty: two, if there are two processors), and how many rounds of make stall (empty: one).
 TEST_JOBS ?=
 TEST = $(if $(filter command,$(SUITE)),heddle-test,heddle-$(SUITE)$(if $(filter %-stress %-nonthreaded %-conformance %-weigh,$(SUITE)),,-test))
 RUN_TESTS = scripts/test.py $(if $(TEST_JOBS),--jobs $(TEST_JOBS)) $(if $(P),--pattern "$(P)") $(if $(TEST_OPTIONS),--options="$(TEST_OPTIONS)") $(abspath $(BUILDDIR))

@@ -290,8 +290,16 @@ class Stalling(unittest.TestCase):
                 self.assertIn("0 rounds, 0 failed", said)
                 self.assertEqual(self.states(), [])
 
+    def test_a_killed_round_has_failed_and_leaves_nothing_behind(self):
+        # The suite kills the process of its round, its parent.
+        folder = self.planned({"x-test": "(setsid sleep 1000 &)\nkill -KILL $PPID\nexec sleep 1000", "y-test": "echo All 5 tests passed"})
+        said, _ = self.stalled(folder, "--rounds", "1").communicate()
+        for line in ("x-test seed 3: FAIL", "y-test seed 3: PASS", "2 rounds, 1 failed"):
+            self.assertIn(line, said)
+        self.assertEqual(self.states(), [])
+
     def test_rounds_at_once_are_told_each(self):
-        # Either ends only if the other runs.
+        # In the first round, either ends only if the other runs.
         meeting = {name: f"touch {name}-$$\nuntil ls {other}-* >/dev/null 2>&1; do sleep 0.01; done\n{last}"
                    for name, other, last in (("x-test", "y-test", "exit 3"), ("y-test", "x-test", "echo All 5 tests passed"))}
         running = self.stalled(self.planned(meeting), "--jobs", "2", "--rounds", "2")

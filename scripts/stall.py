@@ -6,8 +6,8 @@ usage: stall.py [--rounds N] [--jobs N] [--seed N] [--quota PERCENT] [--minutes 
 A round is one run of a suite. Its seed, which is --seed plus its number, decides how long the processes run and for how long they
 are stopped, 10 to 1,000 ms by SIGSTOP; the scheduler still decides where in the program that is. Daemons that a suite starts are
 stopped with it. Where a control group of version 2 can be made, it limits the suite to --quota (20) percent of a processor;
-elsewhere the processes are stopped for so much of the time that no more is left. So --jobs rounds can run at once, four for each
-processor; each is in a process of its own, which answers for all that the suite starts.
+elsewhere the processes are stopped for so much of the time that no more is left. So --jobs (1) rounds can run at once, four for
+each processor; each is in a process of its own, which answers for all that the suite starts.
 
 A suite that fails here and nowhere else waits for a duration where it should wait for a state, or judges a time.
 """
@@ -210,8 +210,7 @@ def run(planned, options, given):
     except KeyboardInterrupt:
         for one in running:
             send(signal.SIGTERM, one.process)
-        for one in running:
-            one.finish()
+        ended += [(one.suite, one.seed) for one in running if one.finish()]
         return ended, False
 
 
@@ -270,7 +269,12 @@ def main():
                 suite.log = os.path.join(folder, f"{suite.name.replace(' ', '-')}-{seed}.log")
                 yield suite, seed
 
-    rounds, whole = run(planned(), options, given)
+    # Of a round that was killed, its processes fall to this one.
+    tree = Tree()
+    try:
+        rounds, whole = run(planned(), options, given)
+    finally:
+        tree.end()
     code = summarise(rounds, "" if whole else f"stopped; the logs so far are in {folder}")
     sys.exit(code if whole else 130)
 

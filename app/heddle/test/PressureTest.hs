@@ -45,8 +45,9 @@ tests =
              withDirectory $ \d -> do
                writeFile (d </> "index.html") "home"
                -- With -D the program is the process that was started.
-               let late = ["-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=timerfd_create", "-e", "inject=timerfd_create:delay_enter=1000000"]
-               withProgramIn [] ("strace", late ++ ["heddle", "serve", d, "--listen", "127.0.0.1:0"]) $ \program -> do
+               let quietly = ["-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=timerfd_create"]
+                   late = ["-e", "inject=timerfd_create:delay_enter=1000000"]
+               withProgramIn [] ("strace", quietly ++ late ++ ["heddle", "serve", d, "--listen", "127.0.0.1:0"]) $ \program -> do
                  let files = "/proc/" ++ show (programPid program) ++ "/fd"
                  open <- listDirectory files >>= traverse (try . readSymbolicLink . (files </>))
                  length [() | Right "anon_inode:[timerfd]" <- open :: [Either IOException FilePath]] @?= 1
